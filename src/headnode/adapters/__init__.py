@@ -1,0 +1,1 @@
+"""Touches the world: disks, processes, sockets, clocks, identities."""

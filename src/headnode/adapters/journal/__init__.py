@@ -1,0 +1,1 @@
+"""Where events are kept: in memory, or in SQLite."""

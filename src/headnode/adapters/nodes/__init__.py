@@ -1,0 +1,1 @@
+"""How the head and its agents talk."""

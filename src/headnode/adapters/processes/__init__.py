@@ -1,0 +1,1 @@
+"""How a node runs tasks: shepherds, their factory, cgroups."""

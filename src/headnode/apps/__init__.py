@@ -1,0 +1,1 @@
+"""Chooses adapters and starts: server, agent, command line."""

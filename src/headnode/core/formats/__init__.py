@@ -1,0 +1,1 @@
+"""Other people's words for a job, one folder or file each."""

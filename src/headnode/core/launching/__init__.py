@@ -1,0 +1,1 @@
+"""Recipes: an allocation and a task become argv, environment and files."""

@@ -1,0 +1,297 @@
+"""Facts: what has happened, in the past tense.  Recorded for ever, never refused.
+
+A field may be added with a default; nothing may be removed or change its meaning.
+`seq`, the number of an event in the journal, is not part of it.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from headnode.core.model.node import NodeFacts
+from headnode.core.model.quantities import Instant, JobId, Seconds
+
+Outcome = Literal["finished", "failed", "canceled"]
+Place = tuple[tuple[str, tuple[int, ...]], ...]
+"""Where something runs: node names, each with the numbers of the processors taken there."""
+
+
+class Fact(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, array_like=False, gc=False):
+    """What every event has."""
+
+    at: Instant
+
+
+class JobFact(Fact, frozen=True, gc=False):
+    """What every event of a job has."""
+
+    job: JobId
+
+
+class JobCreated(JobFact, frozen=True, gc=False):
+    """A job exists, in state configuring.  `spec` is an encoded JobSpec."""
+
+    owner: str
+    uid: int
+    gid: int
+    spec: bytes
+
+
+class JobModified(JobFact, frozen=True, gc=False):
+    """Its description was replaced: a job option changed, or tasks were added at the end."""
+
+    spec: bytes
+    by: str = ""
+    what: str = ""  # the names of what changed, for the history
+
+
+class JobSubmitted(JobFact, frozen=True, gc=False):
+    """It took its place in the queue: `order` counts submissions."""
+
+    order: int
+    by: str = ""
+
+
+class JobConfigured(JobFact, frozen=True, gc=False):
+    """It went back to configuring; all its tasks will run again."""
+
+    by: str = ""
+
+
+class JobStarted(JobFact, frozen=True, gc=False):
+    """It holds its allocation.  `backfilled` when it ran ahead of the first job of the queue."""
+
+    allocation: Place
+    backfilled: bool = False
+
+
+class AllocationGrown(JobFact, frozen=True, gc=False):
+    """It was given more processors."""
+
+    added: Place
+
+
+class AllocationShrunk(JobFact, frozen=True, gc=False):
+    """It gave processors back."""
+
+    removed: Place
+
+
+class InstancesDispatched(JobFact, frozen=True, gc=False):
+    """Instances of one task were handed to a place, to run there one after the other.
+
+    `attempts` holds (instance, attempt); an attempt number is never used twice for an instance.
+    """
+
+    task: int
+    place: Place
+    attempts: tuple[tuple[int, int], ...]
+
+
+class Begun(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One instance began to run."""
+
+    task: int
+    instance: int
+    attempt: int
+    at: Instant
+
+
+class InstancesStarted(JobFact, frozen=True, gc=False):
+    """Some dispatched instances are running."""
+
+    begun: tuple[Begun, ...]
+
+
+class Ended(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """How one attempt of an instance ended.
+
+    Exactly one of `exit_code` and `signal` is set when the program ran; both are None when it never did
+    or when it was lost.  Times in seconds, `peak_memory` in kB.
+    """
+
+    task: int
+    instance: int
+    attempt: int
+    state: Literal["finished", "failed", "canceled", "queued"]  # queued: it will run again
+    exit_code: int | None = None
+    signal: int | None = None
+    started: Instant | None = None
+    ended: Instant | None = None
+    user_time: Seconds = Seconds(0.0)
+    system_time: Seconds = Seconds(0.0)
+    peak_memory: int = 0
+    message: str = ""
+    node: str = ""
+    cause: Literal["program", "system", "asked"] = "program"  # of a failure or a rerun
+
+
+class InstancesEnded(JobFact, frozen=True, gc=False):
+    """Some instances are over, or are queued to run again."""
+
+    ended: tuple[Ended, ...]
+
+
+class InstancesStopping(JobFact, frozen=True, gc=False):
+    """Live instances of one task are being stopped; `outcome` is how they will end."""
+
+    task: int
+    instances: tuple[int, ...]
+    outcome: Outcome
+    message: str = ""
+    force: bool = False
+
+
+class TaskCanceled(JobFact, frozen=True, gc=False):
+    """Queued instances of one task will not run; spans are inclusive."""
+
+    task: int
+    spans: tuple[tuple[int, int], ...]
+    outcome: Outcome = "canceled"
+    message: str = ""
+
+
+class TaskRequeued(JobFact, frozen=True, gc=False):
+    """Ended instances of one task will run again; spans are inclusive."""
+
+    task: int
+    spans: tuple[tuple[int, int], ...]
+    by: str = ""
+
+
+class JobEnding(JobFact, frozen=True, gc=False):
+    """It is being stopped.  How it ends is decided; it is over when nothing of it runs any more."""
+
+    outcome: Outcome
+    message: str = ""
+    by: str = ""
+    force: bool = False
+    requeue: bool = False  # when over it goes back to the queue instead
+
+
+class DispatchStopped(JobFact, frozen=True, gc=False):
+    """No new tasks of it start; it ends with `outcome` when the running ones have ended (graceful)."""
+
+    outcome: Outcome
+    message: str = ""
+    by: str = ""
+
+
+class JobEnded(JobFact, frozen=True, gc=False):
+    """It is over and holds nothing."""
+
+    outcome: Outcome
+    message: str = ""
+
+
+class JobRequeued(JobFact, frozen=True, gc=False):
+    """It is back in the queue with its old place in order; finished tasks stay finished."""
+
+    by: str = ""
+    message: str = ""
+
+
+class ProgressSet(JobFact, frozen=True, gc=False):
+    """Its owner said how far it is."""
+
+    percent: int | None = None
+    message: str | None = None
+
+
+class NodeRegistered(Fact, frozen=True, gc=False):
+    """A node said what it is: new, or changed, or back."""
+
+    facts: NodeFacts
+    approved: bool = False
+
+
+class NodeFact(Fact, frozen=True, gc=False):
+    """What every other event of a node has."""
+
+    node: str
+
+
+class NodeApproved(NodeFact, frozen=True, gc=False):
+    """An administrator let it take jobs."""
+
+    by: str = ""
+
+
+class NodePaused(NodeFact, frozen=True, gc=False):
+    """It takes no new jobs."""
+
+    by: str = ""
+
+
+class NodeResumed(NodeFact, frozen=True, gc=False):
+    """It takes jobs again."""
+
+    by: str = ""
+
+
+class NodeUnreachable(NodeFact, frozen=True, gc=False):
+    """The head lost its connection to it."""
+
+
+class NodeReachable(NodeFact, frozen=True, gc=False):
+    """The head talks to it again."""
+
+
+class NodeRemoved(NodeFact, frozen=True, gc=False):
+    """It is no longer part of the cluster."""
+
+    by: str = ""
+
+
+class ParameterSet(Fact, frozen=True, gc=False):
+    """A cluster parameter has a new value; None takes it back to its default."""
+
+    name: str
+    value: str | None
+    by: str = ""
+
+
+Event = (
+    JobCreated
+    | JobModified
+    | JobSubmitted
+    | JobConfigured
+    | JobStarted
+    | AllocationGrown
+    | AllocationShrunk
+    | InstancesDispatched
+    | InstancesStarted
+    | InstancesEnded
+    | InstancesStopping
+    | TaskCanceled
+    | TaskRequeued
+    | JobEnding
+    | DispatchStopped
+    | JobEnded
+    | JobRequeued
+    | ProgressSet
+    | NodeRegistered
+    | NodeApproved
+    | NodePaused
+    | NodeResumed
+    | NodeUnreachable
+    | NodeReachable
+    | NodeRemoved
+    | ParameterSet
+)
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder: msgspec.msgpack.Decoder[Event] = msgspec.msgpack.Decoder(Event)
+
+
+def encode(event: Event) -> bytes:
+    """Return the event as the journal keeps it."""
+    return _encoder.encode(event)
+
+
+def decode(data: bytes) -> Event:
+    """Return the event that `data` holds.
+
+    Raises:  msgspec.DecodeError when it holds none.
+    """
+    return _decoder.decode(data)

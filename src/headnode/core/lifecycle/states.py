@@ -1,0 +1,61 @@
+"""Where jobs and task instances are in their lives.  The arrows between are in `arrows`.
+
+Source: CCS, "Job status and life cycle"; HPC Pack job and task states.
+"""
+
+from enum import StrEnum
+
+
+class JobState(StrEnum):
+    """Where a job is in its life."""
+
+    CONFIGURING = "configuring"  # created, not yet submitted
+    QUEUED = "queued"  # waiting for resources
+    RUNNING = "running"  # holds its allocation
+    ENDING = "ending"  # its tasks are being stopped; how it ends is decided already
+    FINISHED = "finished"  # every task succeeded, or somebody asked it to finish
+    FAILED = "failed"
+    CANCELED = "canceled"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the job is over."""
+        return self in (JobState.FINISHED, JobState.FAILED, JobState.CANCELED)
+
+
+class TaskState(StrEnum):
+    """Where a task instance is in its life; also the summary of a whole task."""
+
+    CONFIGURING = "configuring"
+    QUEUED = "queued"
+    DISPATCHED = "dispatched"  # handed to a node, not yet known to have started
+    RUNNING = "running"
+    ENDING = "ending"  # being stopped; how it ends is decided already
+    FINISHED = "finished"
+    FAILED = "failed"
+    CANCELED = "canceled"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the instance is over."""
+        return self in (TaskState.FINISHED, TaskState.FAILED, TaskState.CANCELED)
+
+
+PEOPLE_SAY = {
+    JobState.CONFIGURING: "Not submitted",
+    JobState.QUEUED: "Queued",
+    JobState.RUNNING: "Running",
+    JobState.ENDING: "Running",
+    JobState.FINISHED: "Finished",
+    JobState.FAILED: "Failed",
+    JobState.CANCELED: "Canceled",
+    TaskState.CONFIGURING: "Not submitted",
+    TaskState.QUEUED: "Queued",
+    TaskState.DISPATCHED: "Queued",
+    TaskState.RUNNING: "Running",
+    TaskState.ENDING: "Running",
+    TaskState.FINISHED: "Finished",
+    TaskState.FAILED: "Failed",
+    TaskState.CANCELED: "Canceled",
+}
+"""The words people see."""

@@ -1,0 +1,1 @@
+"""Nouns: quantities, jobs, tasks, nodes, users, errors."""

@@ -1,0 +1,34 @@
+"""A node: a single named host in the cluster.
+
+Source: CCS, "Terms and definitions" and "Node status and life cycle".
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+
+class NodeState(StrEnum):
+    """Where a node is in its life."""
+
+    PENDING = "pending"  # added, not yet approved by an administrator
+    READY = "ready"  # takes jobs
+    PAUSED = "paused"  # running jobs go on; no new ones but an administrator's
+    UNREACHABLE = "unreachable"  # the head cannot talk to it; it was ready
+    LOST_PAUSED = "lost-paused"  # the same; it was paused, and will be again
+    REMOVED = "removed"
+
+
+class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a node's agent says of its machine.  Memory in MB, speed in MHz."""
+
+    name: str
+    processors: int
+    sockets: int = 1
+    memory: int = 0
+    speed: int = 0
+    groups: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
+    architecture: str = ""
+    system: str = ""
+    boot_id: str = ""

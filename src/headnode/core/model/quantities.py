@@ -1,0 +1,112 @@
+"""Numbers with units: spans and points of time, run time limits, priorities."""
+
+import math
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NewType
+
+from headnode.core.model.errors import BadRequest
+
+Seconds = NewType("Seconds", float)  # a span of time, never negative
+Instant = NewType("Instant", float)  # seconds since 1970-01-01 00:00 UTC
+FOREVER, NEVER = Seconds(math.inf), Instant(math.inf)
+
+JobId = NewType("JobId", int)
+Priority = NewType("Priority", int)  # 0 (lowest) to 4000 (highest)
+
+LOWEST, HIGHEST = Priority(0), Priority(4000)
+ANCHORS: Mapping[str, Priority] = MappingProxyType(
+    {
+        "Lowest": Priority(0),
+        "BelowNormal": Priority(1000),
+        "Normal": Priority(2000),
+        "AboveNormal": Priority(3000),
+        "Highest": Priority(4000),
+    }
+)
+
+_SECONDS_IN = MappingProxyType({"minute": 60, "hour": 3600, "day": 86400})
+_PRIORITY = re.compile(r"(?:([a-z]+)(?:([+-])(\d{1,9}))?|(\d{1,9}))\Z", re.ASCII | re.IGNORECASE)
+
+
+def parse_run_time(text: str) -> Seconds:
+    """Read a run time limit written the Compute Cluster way.
+
+    Unit:    seconds (returned); ``[[days:]hours:]minutes`` or ``infinite`` (read).
+    Raises:  BadRequest ``run-time`` when a field is missing, negative or not a number.
+    Source:  CCS, "Standard job and task options", row *runtime*.
+
+    >>> parse_run_time("1:30")
+    5400.0
+    """
+    if text.strip().lower() == "infinite":
+        return FOREVER
+    fields = text.strip().split(":")
+    if len(fields) > len(_SECONDS_IN) or not all(f.isascii() and f.isdigit() and len(f) <= 9 for f in fields):
+        raise BadRequest(
+            code="run-time",
+            what=f"run time {text!r} is not understood",
+            fix="write [[days:]hours:]minutes, for example 1:30, or infinite",
+        )
+    smallest_first = zip(reversed(fields), _SECONDS_IN.values(), strict=False)
+    return Seconds(float(sum(int(count) * unit for count, unit in smallest_first)))
+
+
+def format_run_time(span: Seconds) -> str:
+    """Write a run time limit the Compute Cluster way; whole minutes, rounded up.
+
+    >>> format_run_time(Seconds(5400.0))
+    '1:30'
+    """
+    if span == FOREVER:
+        return "Infinite"
+    minutes = math.ceil(span / 60)
+    days, rest = divmod(minutes, 1440)
+    hours, minutes = divmod(rest, 60)
+    if days:
+        return f"{days}:{hours:02}:{minutes:02}"
+    return f"{hours}:{minutes:02}" if hours else str(minutes)
+
+
+def parse_priority(text: str) -> Priority:
+    """Read a priority: a name, a name plus or minus a number, or a number from 0 to 4000.
+
+    Raises:  BadRequest ``priority``.
+    Source:  CCS, "Content format", row *Priority*; the numbers are HPC Pack's.
+
+    >>> parse_priority("Normal+150"), parse_priority("abovenormal-10"), parse_priority("17")
+    (2150, 2990, 17)
+    """
+    found = _PRIORITY.match(text.strip())
+    value = -1
+    if found:
+        word, sign, offset, number = found.groups()
+        base = {name.lower(): anchor for name, anchor in ANCHORS.items()}.get((word or "").lower())
+        if number is not None:
+            value = int(number)
+        elif base is not None:
+            value = base + int(f"{sign}{offset}" if sign else 0)
+    if not LOWEST <= value <= HIGHEST:
+        raise BadRequest(
+            code="priority",
+            what=f"priority {text!r} is not between {LOWEST} and {HIGHEST}",
+            fix="write Lowest, BelowNormal, Normal, AboveNormal or Highest, one of them plus or minus a number "
+            "such as Normal+150, or a number from 0 to 4000",
+        )
+    return Priority(value)
+
+
+def format_priority(priority: Priority) -> str:
+    """Write a priority by its nearest name below, or above when that is closer.
+
+    >>> format_priority(Priority(2150)), format_priority(Priority(2990)), format_priority(Priority(2000))
+    ('Normal+150', 'AboveNormal-10', 'Normal')
+    """
+    below = max((value, name) for name, value in ANCHORS.items() if value <= priority)
+    above = min((value, name) for name, value in ANCHORS.items() if value >= priority)
+    if below[0] == priority:
+        return below[1]
+    if priority - below[0] <= 500:
+        return f"{below[1]}+{priority - below[0]}"
+    return f"{above[1]}-{above[0] - priority}"

@@ -1,0 +1,70 @@
+"""What a task asks for: a program, its files, and how many instances of it.
+
+Source: CCS, "Standard job and task options" and task.xsd; HPC Pack task properties and types.
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+from headnode.core.model.quantities import FOREVER, Seconds
+
+MOST_INSTANCES = 1_000_000  # of one task
+
+
+class TaskType(StrEnum):
+    """What kind of task it is."""
+
+    BASIC = "basic"
+    SWEEP = "sweep"
+    NODE_PREP = "node-prep"
+    NODE_RELEASE = "node-release"
+    SERVICE = "service"
+
+
+class TaskSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A task as its owner wrote it.
+
+    A task is known by its number in the job, from 1, which is its place in the task list.
+    Its instances are numbered from 1; a sweep's instance i stands for ``start + (i - 1) * increment``;
+    a basic task has the one instance 1.  `minimum` and `maximum` count the job's unit.
+    """
+
+    name: str = ""
+    command: str = ""
+    kind: TaskType = TaskType.BASIC
+    minimum: int = 1
+    maximum: int = 1
+    run_time: Seconds = FOREVER
+    exclusive: bool = False
+    rerunnable: bool = False
+    standard_input: str = ""
+    standard_output: str = ""
+    standard_error: str = ""
+    work_directory: str = ""
+    required_nodes: tuple[str, ...] = ()
+    node_group: str = ""
+    depends_on: tuple[str, ...] = ()  # names: every task of such a name must be done first
+    group: int | None = None
+    start: int = 0
+    end: int = 0
+    increment: int = 1
+    valid_exit_codes: tuple[tuple[int, int], ...] | None = None  # None: the job's
+    fail_job_on_failure: bool = False
+    fail_job_count: int = 1
+    environment: dict[str, str] = {}
+    properties: dict[str, str] = {}
+    extensions: dict[str, str] = {}
+
+    @property
+    def instances(self) -> int:
+        """How many instances the task has; 0 for a sweep whose range is empty."""
+        if self.kind is not TaskType.SWEEP:
+            return 1
+        if self.increment <= 0 or self.end < self.start:
+            return 0
+        return (self.end - self.start) // self.increment + 1
+
+    def value(self, instance: int) -> int:
+        """Return the swept value that stands for `instance` (from 1)."""
+        return self.start + (instance - 1) * self.increment

@@ -1,0 +1,1 @@
+"""Choice: what should start now, where, and why everything else waits."""

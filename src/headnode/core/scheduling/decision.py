@@ -1,0 +1,73 @@
+"""What a policy answers: what should start or grow, and why everything else waits."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+import msgspec
+
+from headnode.core.model.job import JobRequest
+from headnode.core.model.quantities import NEVER, Instant, JobId
+
+Shares = tuple[tuple[str, int], ...]
+"""Node names with the processors taken on each, in the order they were taken."""
+
+
+class Why(StrEnum):
+    """The kinds of reason a job waits for."""
+
+    PRIORITY = "priority"  # jobs with a better turn go first
+    PROCESSORS = "processors"  # too few free now
+    NODE = "node"  # this node is out, for the reason given
+    LICENCES = "licences"
+    RESERVATION = "reservation"  # it would delay the job that holds the reservation
+    POLICY = "policy"  # nobody may overtake
+    DEPENDENCY = "dependency"
+    HOLD = "hold"
+    NEVER_FITS = "never-fits"  # not with the nodes there are
+
+
+class Reason(msgspec.Struct, frozen=True, gc=False):
+    """One reason, in words for its reader; `what` names the node, licence or job it is about."""
+
+    why: Why
+    text: str
+    what: str = ""
+
+
+class Start(msgspec.Struct, frozen=True, gc=False):
+    """Start the job on these processors.  `ahead_of` is the job it overtakes, if it is backfilled."""
+
+    job: JobId
+    allocation: Shares
+    ahead_of: JobId | None = None
+
+
+class Grow(msgspec.Struct, frozen=True, gc=False):
+    """Give the running job more."""
+
+    job: JobId
+    allocation: Shares
+
+
+class Wait(msgspec.Struct, frozen=True, gc=False):
+    """Jobs of this request wait."""
+
+    reasons: tuple[Reason, ...]
+    not_before: Instant = NEVER  # expected start of the first of them, where the plan gives one
+
+
+class Reservation(msgspec.Struct, frozen=True, gc=False):
+    """When the first blocked job will start at the latest, if the limits hold."""
+
+    job: JobId
+    at: Instant
+    allocation: Shares
+
+
+class Plan(msgspec.Struct, frozen=True, gc=False):
+    """The outcome of a pass.  Every queued job is in `starts`, or its request is in `waits`."""
+
+    starts: tuple[Start, ...]
+    grows: tuple[Grow, ...]
+    waits: Mapping[JobRequest, Wait]
+    reservation: Reservation | None = None

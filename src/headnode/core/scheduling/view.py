@@ -1,0 +1,55 @@
+"""What a policy sees: a picture of the cluster at one instant.  Made by the engine, changed by nobody."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from headnode.core.model.job import JobRequest
+from headnode.core.model.node import NodeFacts
+from headnode.core.model.quantities import Instant, JobId, Priority
+
+Turn = tuple[int, int, int]
+"""A job's place in the queue: (-priority, submit order, id).  Smaller goes first."""
+
+
+def turn(priority: Priority, order: int, job: JobId) -> Turn:
+    """Return the place in the queue of a job."""
+    return (-priority, order, job)
+
+
+class NodeView(msgspec.Struct, frozen=True, gc=False):
+    """A node and what is free of it."""
+
+    facts: NodeFacts
+    free: int  # processors no job holds
+    jobs: int = 0  # how many jobs hold some of it
+    exclusive_to: JobId | None = None  # the job that owns all of it
+    closed: str = ""  # why it takes no new work: paused, unreachable, pending; empty: it does
+
+
+class WaitingClass(msgspec.Struct, frozen=True, gc=False):
+    """The queued jobs that ask for the same."""
+
+    request: JobRequest
+    turns: Sequence[Turn]  # ascending
+
+
+class RunningJob(msgspec.Struct, frozen=True, gc=False):
+    """A job that holds processors."""
+
+    job: JobId
+    turn: Turn
+    request: JobRequest
+    end: Instant  # when its run time limit is over; NEVER without one
+    allocation: tuple[tuple[str, int], ...]  # node, processors
+    wants: int = 0  # units more that its waiting tasks could use at once; 0: will not grow
+
+
+class View(msgspec.Struct, frozen=True, gc=False):
+    """Everything a policy may know."""
+
+    now: Instant
+    nodes: Mapping[str, NodeView]
+    queue: Sequence[WaitingClass]
+    running: Sequence[RunningJob]
+    licences: Mapping[str, tuple[int, int]] = {}  # feature: (in all, free)

@@ -1,0 +1,1 @@
+"""Remembers: the one writer, its journal, recovery and passes."""

@@ -1,0 +1,105 @@
+"""What the engine needs of the world.  Each docstring is a promise; tests/contracts holds every adapter to it."""
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import msgspec
+
+from headnode.core.lifecycle.events import Event
+from headnode.core.model.quantities import Instant, JobId
+
+
+class EndedJob(msgspec.Struct, frozen=True):
+    """A job that is over, as the archive keeps it.  `record` is an encoded JobRecord (with its spec)."""
+
+    id: JobId
+    owner: str
+    name: str
+    project: str
+    state: str
+    submitted: Instant
+    ended: Instant
+    record: bytes
+
+
+class InstanceRow(msgspec.Struct, frozen=True):
+    """How the newest attempt of one instance ended."""
+
+    job: JobId
+    task: int
+    instance: int
+    attempt: int
+    state: str
+    exit_code: int | None
+    signal: int | None
+    node: str
+    started: Instant | None
+    ended: Instant | None
+    user_time: float
+    system_time: float
+    peak_memory: int
+    message: str
+
+
+class Journal(Protocol):
+    """An append-only list of facts, with snapshots so that a restart need not read them all.
+
+    Promise: when `append` returns, the events survive a power cut; when it raises, none of them is kept.
+             `replay(after)` yields exactly what was appended with a greater number, in order.
+             `newest_snapshot` returns the last one whose `keep_snapshot` returned.
+    """
+
+    def append(self, events: Sequence[Event], ended: Sequence[EndedJob] = (), revived: Sequence[JobId] = ()) -> int:
+        """Record the events, put `ended` jobs into the archive, take `revived` ones out; return the last number.
+
+        Raises:  Unavailable ``journal-full`` or ``journal-error``; then nothing was recorded.
+        """
+
+    def replay(self, after: int = 0) -> Iterator[tuple[int, Event]]:
+        """Yield (number, event) for every event with a number greater than `after`.
+
+        Raises:  Unavailable ``journal-damaged`` at the first event that is missing or does not read.
+        """
+
+    def keep_snapshot(self, number: int, state: bytes) -> None:
+        """Keep the state as it was after event `number`; older snapshots may go."""
+
+    def newest_snapshot(self) -> tuple[int, bytes] | None:
+        """Return (number, state) of the newest snapshot, or None."""
+
+    def close(self) -> None:
+        """Let go of everything.  Nothing else may be called afterwards."""
+
+
+class Archive(Protocol):
+    """The ended jobs and the ended instances of all jobs: a projection of the journal.
+
+    Promise: what `Journal.append` has returned for is found here at once.
+    """
+
+    def ended_job(self, job: JobId) -> EndedJob | None:
+        """Return one ended job."""
+
+    def ended_jobs(
+        self, *, owner: str | None, states: Sequence[str], before: int | None, limit: int
+    ) -> list[EndedJob]:
+        """Return up to `limit` ended jobs with ids below `before`, newest id first; no states means all."""
+
+    def count_ended(self, *, owner: str | None) -> dict[str, int]:
+        """Return how many jobs ended in each state; costs no walk over the jobs."""
+
+    def instance(self, job: JobId, task: int, instance: int) -> InstanceRow | None:
+        """Return how the newest attempt of one instance ended."""
+
+    def instances(self, job: JobId, task: int, after: int, limit: int) -> list[InstanceRow]:
+        """Return the ended instances of a task with numbers above `after`, in order."""
+
+    def history(self, job: JobId, limit: int) -> list[Event]:
+        """Return the newest events of a job, oldest first; those of its instances may be left out."""
+
+
+class Clock(Protocol):
+    """The time of day.  It may jump; nothing in the engine may rely on it never going back."""
+
+    def now(self) -> Instant:
+        """Return the present instant."""
