@@ -49,7 +49,9 @@ class Journal(Protocol):
              `newest_snapshot` returns the last one whose `keep_snapshot` returned.
     """
 
-    def append(self, events: Sequence[Event], ended: Sequence[EndedJob] = (), revived: Sequence[JobId] = ()) -> int:
+    def append(
+        self, events: Sequence[Event], ended: Sequence[EndedJob] = (), revived: Sequence[JobId] = ()
+    ) -> int:
         """Record the events, put `ended` jobs into the archive, take `revived` ones out; return the last number.
 
         Raises:  Unavailable ``journal-full`` or ``journal-error``; then nothing was recorded.
