@@ -1,0 +1,38 @@
+"""A clock that goes only when it is told to: for simulations and tests."""
+
+from headnode.core.model.errors import BadRequest
+from headnode.core.model.quantities import Instant, Seconds
+
+
+class VirtualClock:
+    """A `Clock` that stands still between two calls of `advance`.
+
+    >>> clock = VirtualClock(Instant(100.0))
+    >>> clock.advance(Seconds(2.5))
+    >>> clock.now()
+    102.5
+    """
+
+    def __init__(self, now: Instant) -> None:
+        self._now = now
+
+    def now(self) -> Instant:
+        """Return the present instant."""
+        return self._now
+
+    def advance(self, seconds: Seconds) -> None:
+        """Let time go by.
+
+        Raises:  BadRequest ``clock-backwards`` when `seconds` is negative; see `jump`.
+        """
+        if seconds < 0:
+            raise BadRequest(
+                code="clock-backwards",
+                what=f"time cannot go by {seconds} seconds",
+                fix="use jump to show a clock that is set back",
+            )
+        self._now = Instant(self._now + seconds)
+
+    def jump(self, to: Instant) -> None:
+        """Set the clock, forwards or backwards, as somebody may do to the machine's own."""
+        self._now = to

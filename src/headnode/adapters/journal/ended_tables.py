@@ -1,0 +1,182 @@
+"""The tables of ended jobs and ended instances.  The caller begins and ends the transactions.
+
+Cost:  every question is a walk over as many index entries as it has answers, however many jobs have ended.
+"""
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from headnode.adapters.journal.event_table import checksum
+from headnode.adapters.journal.projection import Drop, DropAll, DropUnfinished, Put, changes, row_of
+from headnode.adapters.journal.troubles import damaged
+from headnode.core.lifecycle.events import Ended, Event
+from headnode.core.model.quantities import Instant, JobId
+from headnode.engine.ports import EndedJob, InstanceRow
+
+_ANY_ID: Final = 2**63 - 1  # above every id
+
+_Key = tuple[JobId, int, int]  # job, task, instance
+_EndedJobFields = tuple[JobId, str, str, str, str, Instant, Instant, bytes]
+_encoder = msgspec.msgpack.Encoder()
+_job_decoder = msgspec.msgpack.Decoder(_EndedJobFields)
+_instance_decoder = msgspec.msgpack.Decoder(Ended)
+
+
+class EndedTables:
+    """The archive in the database `path`; errors name that file."""
+
+    def __init__(self, database: sqlite3.Connection, path: Path) -> None:
+        self._database, self._path = database, path
+
+    def take_out(self, jobs: Iterable[JobId]) -> None:
+        """Forget the jobs; those that are not there are none."""
+        gone: Counter[tuple[str, str]] = Counter()
+        for job in jobs:
+            found = self._database.execute(
+                "delete from ended_jobs where id = ? returning owner, state", (job,)
+            ).fetchall()
+            gone.update((owner, state) for owner, state in found)
+        self._count((owner, state, -jobs) for (owner, state), jobs in gone.items())
+
+    def put_in(self, jobs: Sequence[EndedJob]) -> None:
+        """Keep the jobs, in place of what is kept under their ids."""
+        self.take_out(job.id for job in jobs)
+        newest = {job.id: job for job in jobs}.values()
+        rows = []
+        for job in newest:
+            body = _encoder.encode(msgspec.structs.astuple(job))
+            rows.append((job.id, job.owner, job.state, body, checksum(body, job.id)))
+        self._database.executemany("insert into ended_jobs values (?, ?, ?, ?, ?)", rows)
+        fresh = Counter((job.owner, job.state) for job in newest)
+        self._count((owner, state, jobs) for (owner, state), jobs in fresh.items())
+
+    def job(self, job: JobId) -> EndedJob | None:
+        """Return one ended job."""
+        row = self._database.execute("select body, sum from ended_jobs where id = ?", (job,)).fetchone()
+        return None if row is None else self._read_job(job, *row)
+
+    def jobs(
+        self, owner: str | None, states: Sequence[str], before: int | None, limit: int
+    ) -> list[EndedJob]:
+        """Return up to `limit` ended jobs with ids below `before`, newest id first; no states means all."""
+        below, limit = _ANY_ID if before is None else before, max(limit, 0)
+        if owner is None and not states:
+            rows = self._database.execute(
+                "select id, body, sum from ended_jobs where id < ? order by id desc limit ?", (below, limit)
+            )
+            return [self._read_job(*row) for row in rows.fetchall()]
+        wanted = set(states or self.counts(owner))
+        ids = [job for state in wanted for job in self._ids(owner, state, below, limit)]
+        found = (self.job(job) for job in sorted(ids, reverse=True)[:limit])
+        return [job for job in found if job is not None]
+
+    def counts(self, owner: str | None) -> dict[str, int]:
+        """Return how many jobs ended in each state."""
+        rows = self._database.execute(
+            "select state, sum(jobs) from ended_counts where owner = ?1 group by state"
+            if owner is not None
+            else "select state, sum(jobs) from ended_counts where ?1 is null group by state",
+            (owner,),
+        ).fetchall()
+        return {state: jobs for state, jobs in rows if jobs}
+
+    def instance(self, job: JobId, task: int, instance: int) -> InstanceRow | None:
+        """Return how the newest attempt of one instance ended."""
+        row = self._database.execute(
+            "select instance, body, sum from ended_instances where job = ? and task = ? and instance = ?",
+            (job, task, instance),
+        ).fetchone()
+        return None if row is None else self._read_instance(job, task, *row)
+
+    def instances(self, job: JobId, task: int, after: int, limit: int) -> list[InstanceRow]:
+        """Return the ended instances of a task with numbers above `after`, in order."""
+        rows = self._database.execute(
+            "select instance, body, sum from ended_instances where job = ? and task = ? and instance > ? "
+            "order by instance limit ?",
+            (job, task, after, max(limit, 0)),
+        ).fetchall()
+        return [self._read_instance(job, task, *row) for row in rows]
+
+    def project(self, events: Sequence[Event]) -> None:
+        """Bring the ended instances up to date with the events."""
+        pending: dict[_Key, Ended | None] = {}  # None: it will run again
+        for change in changes(events):
+            match change:
+                case Put(job, ended):
+                    pending[job, ended.task, ended.instance] = ended
+                case Drop(job, task, first, last) if first == last:
+                    pending[job, task, first] = None
+                case _:
+                    self._write(pending)
+                    pending = {}
+                    self._drop(change)
+        self._write(pending)
+
+    def _write(self, pending: dict[_Key, Ended | None]) -> None:
+        rows = []
+        gone = []
+        for key, ended in pending.items():
+            if ended is None:
+                gone.append(key)
+            else:
+                body = _encoder.encode(ended)
+                rows.append((*key, ended.state == "finished", body, checksum(body, key[0])))
+        if gone:
+            self._database.executemany(
+                "delete from ended_instances where job = ? and task = ? and instance = ?", gone
+            )
+        if rows:
+            self._database.executemany(
+                "insert or replace into ended_instances values (?, ?, ?, ?, ?, ?)", rows
+            )
+
+    def _drop(self, change: Drop | DropUnfinished | DropAll) -> None:
+        match change:
+            case Drop(job, task, first, last):
+                self._database.execute(
+                    "delete from ended_instances where job = ? and task = ? and instance between ? and ?",
+                    (job, task, first, last),
+                )
+            case DropUnfinished(job):
+                self._database.execute("delete from ended_instances where job = ? and not finished", (job,))
+            case DropAll(job):
+                self._database.execute("delete from ended_instances where job = ?", (job,))
+
+    def _ids(self, owner: str | None, state: str, below: int, limit: int) -> list[JobId]:
+        if owner is None:
+            rows = self._database.execute(
+                "select id from ended_jobs where state = ? and id < ? order by id desc limit ?",
+                (state, below, limit),
+            )
+        else:
+            rows = self._database.execute(
+                "select id from ended_jobs where owner = ? and state = ? and id < ? order by id desc limit ?",
+                (owner, state, below, limit),
+            )
+        return [job for (job,) in rows.fetchall()]
+
+    def _count(self, rows: Iterable[tuple[str, str, int]]) -> None:
+        self._database.executemany(
+            "insert into ended_counts values (?, ?, ?) "
+            "on conflict (owner, state) do update set jobs = jobs + excluded.jobs",
+            rows,
+        )
+
+    def _read_job(self, job: JobId, body: bytes, said: int) -> EndedJob:
+        if checksum(body, job) != said:
+            raise damaged(self._path, f"ended job {job} has changed since it was written")
+        return EndedJob(*_job_decoder.decode(body))
+
+    def _read_instance(self, job: JobId, task: int, instance: int, body: bytes, said: int) -> InstanceRow:
+        name = f"{job}.{task}.{instance}"
+        if checksum(body, job) != said:
+            raise damaged(self._path, f"ended instance {name} has changed since it was written")
+        ended = _instance_decoder.decode(body)
+        if (ended.task, ended.instance) != (task, instance):
+            raise damaged(self._path, f"ended instance {name} stands in the place of another")
+        return row_of(job, ended)

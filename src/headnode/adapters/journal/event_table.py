@@ -1,0 +1,71 @@
+"""The table of events: append, replay, a job's history.  The caller begins and ends the transactions."""
+
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from zlib import crc32
+
+import msgspec
+
+from headnode.adapters.journal.projection import kind_of
+from headnode.adapters.journal.troubles import damaged
+from headnode.core.lifecycle.events import Event, JobFact, decode, encode
+from headnode.core.model.quantities import JobId
+
+_Row = tuple[int, bytes, int]  # number, body, sum
+
+
+def checksum(body: bytes, key: int) -> int:
+    """Return the CRC-32 of what a row holds, begun with its key so that no two rows can change places."""
+    return crc32(body, key & 0xFFFFFFFF)
+
+
+class EventTable:
+    """The events in the database `path`; errors name that file."""
+
+    def __init__(self, database: sqlite3.Connection, path: Path) -> None:
+        self._database, self._path = database, path
+
+    def last_number(self) -> int:
+        """Return the number of the newest event; 0 when there is none."""
+        (number,) = self._database.execute("select max(number) from events").fetchone()
+        return number or 0
+
+    def insert(self, events: Sequence[Event], after: int) -> None:
+        """Record the events under the numbers that follow `after`."""
+        rows = []
+        for number, event in enumerate(events, after + 1):
+            body = encode(event)
+            job = event.job if isinstance(event, JobFact) else None
+            rows.append((number, job, kind_of(event), body, checksum(body, number)))
+        self._database.executemany("insert into events values (?, ?, ?, ?, ?)", rows)
+
+    def page(self, after: int, limit: int) -> list[tuple[int, Event]]:
+        """Return the first `limit` events after a number.
+
+        Raises:  Unavailable ``journal-damaged`` when one of them is missing or does not read.
+        """
+        rows: list[_Row] = self._database.execute(
+            "select number, body, sum from events where number > ? order by number limit ?", (after, limit)
+        ).fetchall()
+        for expected, (number, _, _) in enumerate(rows, after + 1):
+            if number != expected:
+                raise damaged(self._path, f"event {expected} is missing")
+        return [(row[0], self._read(row)) for row in rows]
+
+    def history(self, job: JobId, limit: int) -> list[Event]:
+        """Return the newest events of a job but those of its instances, oldest first."""
+        rows: list[_Row] = self._database.execute(
+            "select number, body, sum from events where kind = 1 and job = ? order by number desc limit ?",
+            (job, max(limit, 0)),
+        ).fetchall()
+        return [self._read(row) for row in reversed(rows)]
+
+    def _read(self, row: _Row) -> Event:
+        number, body, said = row
+        if checksum(body, number) != said:
+            raise damaged(self._path, f"event {number} has changed since it was written")
+        try:
+            return decode(body)
+        except msgspec.DecodeError as error:
+            raise damaged(self._path, f"event {number} does not read: {error}") from error

@@ -1,0 +1,140 @@
+"""A journal in memory: for simulations and tests.  It keeps every promise but to survive the process."""
+
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from headnode.adapters.journal.projection import (
+    OF_JOB,
+    Drop,
+    DropAll,
+    DropUnfinished,
+    Put,
+    changes,
+    kind_of,
+    row_of,
+)
+from headnode.core.lifecycle.events import Ended, Event, JobFact
+from headnode.core.model.quantities import JobId
+from headnode.engine.ports import EndedJob, InstanceRow
+
+
+class MemoryJournal:
+    """A `Journal` and an `Archive` made of lists and dictionaries."""
+
+    def __init__(self) -> None:
+        self._events: list[Event] = []
+        self._told: dict[JobId, list[Event]] = {}
+        self._ended: dict[JobId, EndedJob] = {}
+        self._ended_ids: list[JobId] = []  # ascending
+        self._counts: Counter[tuple[str, str]] = Counter()  # (owner, state) -> jobs
+        self._instances: dict[JobId, dict[int, dict[int, Ended]]] = {}  # job -> task -> instance
+        self._snapshots: list[tuple[int, bytes]] = []
+
+    def append(
+        self, events: Sequence[Event], ended: Sequence[EndedJob] = (), revived: Sequence[JobId] = ()
+    ) -> int:
+        """Record the events, take `revived` jobs out of the archive, put `ended` ones in."""
+        self._events.extend(events)
+        for event in events:
+            if isinstance(event, JobFact) and kind_of(event) == OF_JOB:
+                self._told.setdefault(event.job, []).append(event)
+        self._project(events)
+        for job in revived:
+            self._take_out(job)
+        for one in ended:
+            self._put_in(one)
+        return len(self._events)
+
+    def replay(self, after: int = 0) -> Iterator[tuple[int, Event]]:
+        """Yield (number, event) for every event with a number greater than `after`."""
+        number = max(after, 0)
+        while number < len(self._events):
+            number += 1
+            yield number, self._events[number - 1]
+
+    def keep_snapshot(self, number: int, state: bytes) -> None:
+        """Keep the state as it was after event `number`, and the one kept before."""
+        self._snapshots = [*self._snapshots[-1:], (number, state)]
+
+    def newest_snapshot(self) -> tuple[int, bytes] | None:
+        """Return (number, state) of the snapshot kept last, or None."""
+        return self._snapshots[-1] if self._snapshots else None
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def ended_job(self, job: JobId) -> EndedJob | None:
+        """Return one ended job."""
+        return self._ended.get(job)
+
+    def ended_jobs(
+        self, *, owner: str | None, states: Sequence[str], before: int | None, limit: int
+    ) -> list[EndedJob]:
+        """Return up to `limit` ended jobs with ids below `before`, newest id first; no states means all."""
+        found: list[EndedJob] = []
+        end = len(self._ended_ids) if before is None else bisect_left(self._ended_ids, before)
+        for at in range(end - 1, -1, -1):
+            if len(found) >= limit:
+                break
+            job = self._ended[self._ended_ids[at]]
+            if (owner is None or job.owner == owner) and (not states or job.state in states):
+                found.append(job)
+        return found
+
+    def count_ended(self, *, owner: str | None) -> dict[str, int]:
+        """Return how many jobs ended in each state."""
+        counts: Counter[str] = Counter()
+        for (who, state), jobs in self._counts.items():
+            if owner in (None, who) and jobs:
+                counts[state] += jobs
+        return dict(counts)
+
+    def instance(self, job: JobId, task: int, instance: int) -> InstanceRow | None:
+        """Return how the newest attempt of one instance ended."""
+        ended = self._rows(job, task).get(instance)
+        return None if ended is None else row_of(job, ended)
+
+    def instances(self, job: JobId, task: int, after: int, limit: int) -> list[InstanceRow]:
+        """Return the ended instances of a task with numbers above `after`, in order."""
+        rows = self._rows(job, task)
+        numbers = sorted(number for number in rows if number > after)
+        return [row_of(job, rows[number]) for number in numbers[: max(limit, 0)]]
+
+    def history(self, job: JobId, limit: int) -> list[Event]:
+        """Return the newest events of a job but those of its instances, oldest first."""
+        return self._told.get(job, [])[-limit:] if limit > 0 else []
+
+    def _put_in(self, job: EndedJob) -> None:
+        self._take_out(job.id)
+        self._ended[job.id] = job
+        insort(self._ended_ids, job.id)
+        self._counts[job.owner, job.state] += 1
+
+    def _take_out(self, job: JobId) -> None:
+        gone = self._ended.pop(job, None)
+        if gone is not None:
+            del self._ended_ids[bisect_left(self._ended_ids, job)]
+            self._counts[gone.owner, gone.state] -= 1
+
+    def _project(self, events: Sequence[Event]) -> None:
+        for change in changes(events):
+            match change:
+                case Put(job, ended):
+                    self._instances.setdefault(job, {}).setdefault(ended.task, {})[ended.instance] = ended
+                case Drop(job, task, first, last):
+                    _drop(self._rows(job, task), range(first, last + 1))
+                case DropUnfinished(job):
+                    for rows in self._instances.get(job, {}).values():
+                        _drop(rows, [number for number, row in rows.items() if row.state != "finished"])
+                case DropAll(job):
+                    self._instances.pop(job, None)
+
+    def _rows(self, job: JobId, task: int) -> dict[int, Ended]:
+        return self._instances.get(job, {}).get(task, {})
+
+
+def _drop(rows: dict[int, Ended], numbers: Sequence[int]) -> None:
+    wanted = numbers if len(numbers) < len(rows) else [number for number in rows if number in numbers]
+    for number in wanted:
+        rows.pop(number, None)

@@ -1,0 +1,109 @@
+"""What events do to the table of ended instances.  Both journals follow this, so that they agree."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from headnode.core.lifecycle.events import (
+    Ended,
+    Event,
+    InstancesDispatched,
+    InstancesEnded,
+    InstancesStarted,
+    InstancesStopping,
+    JobConfigured,
+    JobFact,
+    JobRequeued,
+    TaskRequeued,
+)
+from headnode.core.model.quantities import JobId
+from headnode.engine.ports import InstanceRow
+
+OF_CLUSTER: Final = 0
+"""Kind of an event of a node or of the whole cluster."""
+OF_JOB: Final = 1
+"""Kind of an event that a job's history tells."""
+OF_INSTANCES: Final = 2
+"""Kind of an event of a job's instances: far too many to tell in its history."""
+
+_INSTANCE_EVENTS = (InstancesDispatched, InstancesStarted, InstancesEnded, InstancesStopping)
+
+
+class Put(msgspec.Struct, frozen=True, gc=False):
+    """An instance ended; what is known of an earlier attempt is replaced."""
+
+    job: JobId
+    ended: Ended
+
+
+class Drop(msgspec.Struct, frozen=True, gc=False):
+    """The instances `first` to `last` of a task will run again."""
+
+    job: JobId
+    task: int
+    first: int
+    last: int
+
+
+class DropUnfinished(msgspec.Struct, frozen=True, gc=False):
+    """Every instance of a job that did not finish will run again."""
+
+    job: JobId
+
+
+class DropAll(msgspec.Struct, frozen=True, gc=False):
+    """Every instance of a job will run again."""
+
+    job: JobId
+
+
+Change = Put | Drop | DropUnfinished | DropAll
+
+
+def kind_of(event: Event) -> int:
+    """Return the kind of an event: of the cluster, of a job, or of a job's instances."""
+    if isinstance(event, _INSTANCE_EVENTS):
+        return OF_INSTANCES
+    return OF_JOB if isinstance(event, JobFact) else OF_CLUSTER
+
+
+def changes(events: Sequence[Event]) -> Iterator[Change]:
+    """Yield what the events do to the ended instances, in order.  The last word on an instance holds."""
+    for event in events:
+        match event:
+            case InstancesEnded(job=job, ended=ended):
+                for one in ended:
+                    if one.state == "queued":
+                        yield Drop(job, one.task, one.instance, one.instance)
+                    else:
+                        yield Put(job, one)
+            case TaskRequeued(job=job, task=task, spans=spans):
+                for first, last in spans:
+                    yield Drop(job, task, first, last)
+            case JobRequeued(job=job):
+                yield DropUnfinished(job)
+            case JobConfigured(job=job):
+                yield DropAll(job)
+            case _:
+                pass
+
+
+def row_of(job: JobId, ended: Ended) -> InstanceRow:
+    """Return an ended instance as the archive tells it."""
+    return InstanceRow(
+        job=job,
+        task=ended.task,
+        instance=ended.instance,
+        attempt=ended.attempt,
+        state=ended.state,
+        exit_code=ended.exit_code,
+        signal=ended.signal,
+        node=ended.node,
+        started=ended.started,
+        ended=ended.ended,
+        user_time=ended.user_time,
+        system_time=ended.system_time,
+        peak_memory=ended.peak_memory,
+        message=ended.message,
+    )

@@ -1,0 +1,66 @@
+"""The tables of the SQLite journal, and how its file is opened."""
+
+import sqlite3
+from pathlib import Path
+from typing import Final
+
+from headnode.core.model.errors import Unavailable
+
+VERSION: Final = 1
+"""Of the tables below.  A file with another number was made by another version of Headnode."""
+
+_TABLES: Final = """
+-- What happened, for ever.  kind: 0 of the cluster, 1 of a job, 2 of a job's instances.
+-- sum: CRC-32 of the body, begun with the number, so that a row can neither change nor move unseen.
+create table events (number integer primary key, job integer, kind integer not null, body blob not null,
+    sum integer not null);
+-- Only what a job's history tells; the query must repeat "kind = 1" for SQLite to use it.
+create index job_events on events (job) where kind = 1;
+
+-- The rest are projections of the events, kept in the same transaction.
+create table ended_jobs (id integer primary key, owner text not null, state text not null,
+    body blob not null, sum integer not null);
+create index ended_jobs_of on ended_jobs (owner, state);
+create index ended_jobs_in on ended_jobs (state);
+create table ended_counts (owner text not null, state text not null, jobs integer not null,
+    primary key (owner, state)) without rowid;
+create table ended_instances (job integer not null, task integer not null, instance integer not null,
+    finished integer not null, body blob not null, sum integer not null,
+    primary key (job, task, instance)) without rowid;
+create table snapshots (id integer primary key, number integer not null, state blob not null,
+    sum integer not null);
+"""
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Open the journal file, and make it when there is none.  Readable by nobody but its owner.
+
+    Raises:  sqlite3.Error when it cannot be read or written; OSError when it cannot be made;
+             Unavailable ``journal-version``.
+    """
+    path.touch(mode=0o600)
+    database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    try:
+        _settle(database, path)
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _settle(database: sqlite3.Connection, path: Path) -> None:
+    database.execute("pragma journal_mode = wal")
+    database.execute("pragma synchronous = full")
+    database.execute("pragma cache_size = -8000")  # KiB
+    database.execute("pragma journal_size_limit = 16000000")  # bytes; a snapshot may have made the log longer
+    # An append that fails may leave torn frames behind; from an empty log on, a break in it is the newest.
+    database.execute("pragma wal_checkpoint(truncate)").fetchone()
+    (found,) = database.execute("pragma user_version").fetchone()
+    if found == 0:
+        database.executescript(f"begin immediate; {_TABLES} pragma user_version = {VERSION}; commit;")
+    elif found != VERSION:
+        raise Unavailable(
+            code="journal-version",
+            what=f"the journal {str(path)!r} has version {found}, this Headnode reads version {VERSION}",
+            fix="start the version of Headnode that wrote it",
+        )

@@ -1,0 +1,184 @@
+"""The journal of a real cluster: one SQLite file, one writer, one transaction for each batch.
+
+It may be called from several threads; one call at a time gets in.
+"""
+
+import logging
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from headnode.adapters.journal.ended_tables import EndedTables
+from headnode.adapters.journal.event_table import EventTable, checksum
+from headnode.adapters.journal.schema import connect
+from headnode.adapters.journal.single import SingleProcess
+from headnode.adapters.journal.troubles import damaged, from_sqlite, from_system
+from headnode.adapters.journal.write_ahead import check_log
+from headnode.core.lifecycle.events import Event
+from headnode.core.model.quantities import JobId
+from headnode.engine.ports import EndedJob, InstanceRow
+
+_PAGE: Final = 1000  # events read at a time when replaying
+
+log = logging.getLogger("headnode.adapters.journal")
+
+
+class SqliteJournal:
+    """A `Journal` and an `Archive` in the file `path`, which is made when there is none.
+
+    Raises:  Unavailable ``already-running`` when another process has it open, ``journal-damaged``,
+             ``journal-version``, ``journal-full`` or ``journal-error``.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._single = SingleProcess(path.with_name(path.name + ".lock"))
+        try:
+            self._open()
+        except BaseException:
+            self._single.release()
+            raise
+
+    def _open(self) -> None:
+        check_log(self._path)
+        self._access = _Access(self._path)
+        with self._access:
+            self._database = connect(self._path)
+            try:
+                self._events = EventTable(self._database, self._path)
+                self._ended = EndedTables(self._database, self._path)
+                self._last = self._events.last_number()
+                self._see_that_no_event_is_missing()
+            except BaseException:
+                self._database.close()
+                raise
+
+    def append(
+        self, events: Sequence[Event], ended: Sequence[EndedJob] = (), revived: Sequence[JobId] = ()
+    ) -> int:
+        """Record the events, take `revived` jobs out of the archive, put `ended` ones in."""
+        with self._transaction():
+            self._events.insert(events, self._last)
+            self._ended.project(events)
+            if revived:
+                self._ended.take_out(revived)
+            if ended:
+                self._ended.put_in(ended)
+        self._last += len(events)
+        return self._last
+
+    def replay(self, after: int = 0) -> Iterator[tuple[int, Event]]:
+        """Yield (number, event) for every event with a number greater than `after`."""
+        number = max(after, 0)
+        while True:
+            with self._access:
+                page = self._events.page(number, _PAGE)
+            if not page:
+                return
+            yield from page
+            number = page[-1][0]
+
+    def keep_snapshot(self, number: int, state: bytes) -> None:
+        """Keep the state as it was after event `number`, and the one kept before."""
+        with self._transaction():
+            kept = self._database.execute(
+                "insert into snapshots (number, state, sum) values (?, ?, ?)",
+                (number, state, checksum(state, number)),
+            ).lastrowid
+            self._database.execute("delete from snapshots where id < ? - 1", (kept,))
+
+    def newest_snapshot(self) -> tuple[int, bytes] | None:
+        """Return (number, state) of the snapshot kept last, or None.
+
+        One that does not read is passed over: an older one, or none, leads to the same state by a longer way.
+        """
+        with self._access:
+            rows = self._database.execute("select number, state, sum from snapshots order by id desc")
+            for number, state, said in rows:
+                if checksum(state, number) == said:
+                    return number, state
+                log.warning(
+                    "the snapshot after event %d in %s does not read; passed over", number, self._path
+                )
+        return None
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self._access:
+            self._database.close()
+        self._single.release()
+
+    def ended_job(self, job: JobId) -> EndedJob | None:
+        """Return one ended job."""
+        with self._access:
+            return self._ended.job(job)
+
+    def ended_jobs(
+        self, *, owner: str | None, states: Sequence[str], before: int | None, limit: int
+    ) -> list[EndedJob]:
+        """Return up to `limit` ended jobs with ids below `before`, newest id first; no states means all."""
+        with self._access:
+            return self._ended.jobs(owner, states, before, limit)
+
+    def count_ended(self, *, owner: str | None) -> dict[str, int]:
+        """Return how many jobs ended in each state."""
+        with self._access:
+            return self._ended.counts(owner)
+
+    def instance(self, job: JobId, task: int, instance: int) -> InstanceRow | None:
+        """Return how the newest attempt of one instance ended."""
+        with self._access:
+            return self._ended.instance(job, task, instance)
+
+    def instances(self, job: JobId, task: int, after: int, limit: int) -> list[InstanceRow]:
+        """Return the ended instances of a task with numbers above `after`, in order."""
+        with self._access:
+            return self._ended.instances(job, task, after, limit)
+
+    def history(self, job: JobId, limit: int) -> list[Event]:
+        """Return the newest events of a job but those of its instances, oldest first."""
+        with self._access:
+            return self._events.history(job, limit)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with self._access:
+            self._database.execute("begin immediate")
+            try:
+                yield
+                self._database.execute("commit")
+            except BaseException:
+                if self._database.in_transaction:  # SQLite has rolled back by itself after some errors
+                    self._database.execute("rollback")
+                raise
+
+    def _see_that_no_event_is_missing(self) -> None:
+        row = self._database.execute("select max(number) from snapshots").fetchone()
+        if (row[0] or 0) > self._last:
+            raise damaged(
+                self._path, f"it ends with event {self._last}, but a snapshot was made after {row[0]}"
+            )
+
+
+class _Access:
+    """One thread at a time, and the errors of SQLite in our own words."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._lock.release()
+        if isinstance(error, sqlite3.Error) and not isinstance(error, sqlite3.ProgrammingError):
+            raise from_sqlite(self._path, error) from error
+        if isinstance(error, OSError):
+            raise from_system(self._path, error) from error
