@@ -49,7 +49,7 @@ def _failed(path: Path, what: str) -> Unavailable:
     return Unavailable(
         code="journal-error",
         what=f"the journal {str(path)!r} cannot be used: {what}",
-        fix=f"see that {str(path.parent)!r} exists, is on a local disk and belongs to the user who runs the head",
+        fix=f"see that {str(path.parent)!r} exists, is on a local disk and belongs to the user of the head",
     )
 
 

@@ -1,0 +1,92 @@
+"""Random events and ended jobs for the contract of the journal."""
+
+import types
+import typing
+from typing import Any
+
+import msgspec
+from hypothesis import strategies as st
+
+from headnode.core.lifecycle import events
+from headnode.core.lifecycle.events import (
+    Ended,
+    Event,
+    InstancesEnded,
+    JobConfigured,
+    JobRequeued,
+    TaskRequeued,
+)
+from headnode.core.model.quantities import Instant, JobId
+from headnode.engine.ports import EndedJob
+
+NOW = Instant(1_700_000_000.5)
+OWNERS = ("ada", "grace")
+FINAL = ("finished", "failed", "canceled")
+
+jobs = st.integers(1, 4).map(JobId)
+small = st.integers(1, 4)
+
+
+def of_type(wanted: Any) -> st.SearchStrategy[Any]:
+    """Return values of a type that events are made of."""
+    origin, inner = typing.get_origin(wanted), typing.get_args(wanted)
+    if isinstance(wanted, type) and issubclass(wanted, msgspec.Struct):
+        hints = typing.get_type_hints(wanted)
+        return st.builds(wanted, **{name: of_type(hint) for name, hint in hints.items() if name[0] != "_"})
+    if origin in (typing.Union, types.UnionType):
+        return st.one_of([of_type(one) for one in inner])
+    if origin is typing.Literal:
+        return st.sampled_from(inner)
+    if origin is tuple and inner[-1] is Ellipsis:
+        return st.lists(of_type(inner[0]), max_size=2).map(tuple)
+    if origin is tuple:
+        return st.tuples(*[of_type(one) for one in inner])
+    return _PLAIN[getattr(wanted, "__supertype__", wanted)]
+
+
+_PLAIN: dict[Any, st.SearchStrategy[Any]] = {
+    int: st.integers(0, 2**40),
+    float: st.floats(allow_nan=False),
+    str: st.text(st.characters(codec="utf-8"), max_size=8),
+    bytes: st.binary(max_size=8),
+    bool: st.booleans(),
+    type(None): st.none(),
+}
+
+any_event: st.SearchStrategy[Event] = st.one_of([of_type(one) for one in typing.get_args(events.Event)])
+
+one_ended = st.builds(
+    Ended,
+    task=st.integers(1, 2),
+    instance=small,
+    attempt=small,
+    state=st.sampled_from((*FINAL, "queued")),
+    exit_code=st.none() | st.integers(0, 255),
+    started=st.just(NOW),
+    node=st.sampled_from(("n1", "n2")),
+    cause=st.sampled_from(("program", "system")),
+)
+spans = st.lists(st.tuples(small, small), min_size=1, max_size=2).map(tuple)
+instance_event: st.SearchStrategy[Event] = st.one_of(
+    st.builds(InstancesEnded, at=st.just(NOW), job=jobs, ended=st.lists(one_ended, max_size=6).map(tuple)),
+    st.builds(TaskRequeued, at=st.just(NOW), job=jobs, task=st.integers(1, 2), spans=spans),
+    st.builds(JobRequeued, at=st.just(NOW), job=jobs),
+    st.builds(JobConfigured, at=st.just(NOW), job=jobs),
+)
+ended_job = st.builds(
+    EndedJob,
+    id=jobs,
+    owner=st.sampled_from(OWNERS),
+    name=st.just("wide"),
+    project=st.just(""),
+    state=st.sampled_from(FINAL),
+    submitted=st.just(NOW),
+    ended=st.just(NOW),
+    record=st.binary(max_size=4),
+)
+batch = st.tuples(
+    st.lists(st.one_of(instance_event, any_event), max_size=5),
+    st.lists(ended_job, max_size=3),
+    st.lists(jobs, max_size=2),
+)
+"""The arguments of one append."""

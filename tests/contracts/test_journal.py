@@ -1,0 +1,257 @@
+"""What every journal promises, held against each of them."""
+
+import tempfile
+import typing
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from journal_inputs import FINAL, NOW, OWNERS, any_event, batch, of_type
+
+from headnode.adapters.journal.memory import MemoryJournal
+from headnode.adapters.journal.sqlite import SqliteJournal
+from headnode.core.lifecycle.events import (
+    Ended,
+    Event,
+    InstancesDispatched,
+    InstancesEnded,
+    InstancesStarted,
+    JobConfigured,
+    JobCreated,
+    JobRequeued,
+    JobSubmitted,
+    NodePaused,
+    TaskRequeued,
+)
+from headnode.core.model.quantities import JobId
+from headnode.engine.ports import Archive, EndedJob, Journal
+
+AnyJournal = MemoryJournal | SqliteJournal
+JOURNALS: dict[str, Callable[[Path], AnyJournal]] = {
+    "memory": lambda folder: MemoryJournal(),
+    "sqlite": lambda folder: SqliteJournal(folder / "journal.db"),
+}
+ONE, TWO = JobId(1), JobId(2)
+
+
+@pytest.fixture(params=list(JOURNALS))
+def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnyJournal]:
+    journal = JOURNALS[request.param](tmp_path)
+    yield journal
+    journal.close()
+
+
+def submitted(job: int) -> Event:
+    return JobSubmitted(at=NOW, job=JobId(job), order=job)
+
+
+def over(job: int, owner: str = "ada", state: str = "finished", record: bytes = b"r") -> EndedJob:
+    return EndedJob(
+        id=JobId(job),
+        owner=owner,
+        name="n",
+        project="p",
+        state=state,
+        submitted=NOW,
+        ended=NOW,
+        record=record,
+    )
+
+
+def ended(instance: int, state: typing.Any = "finished", attempt: int = 1, task: int = 1) -> Ended:
+    return Ended(
+        task=task, instance=instance, attempt=attempt, state=state, exit_code=0, node="n1", started=NOW
+    )
+
+
+def instances_ended(job: JobId, *which: Ended) -> Event:
+    return InstancesEnded(at=NOW, job=job, ended=which)
+
+
+def numbers(archive: Archive, job: JobId = ONE, task: int = 1) -> list[int]:
+    return [row.instance for row in archive.instances(job, task, after=0, limit=100)]
+
+
+def ids(jobs: Sequence[EndedJob]) -> list[int]:
+    return [job.id for job in jobs]
+
+
+def everything(archive: Archive) -> object:
+    """Every answer the archive can give about the small world of `journal_inputs`."""
+    return (
+        [archive.ended_job(JobId(job)) for job in range(1, 6)],
+        [
+            archive.ended_jobs(owner=owner, states=states, before=before, limit=limit)
+            for owner in (*OWNERS, "nobody", None)
+            for states in ((), FINAL, ("failed",), ("finished", "canceled"), ("unknown",))
+            for before in (None, 1, 3)
+            for limit in (0, 1, 10)
+        ],
+        [archive.count_ended(owner=owner) for owner in (*OWNERS, "nobody", None)],
+        [archive.instance(JobId(j), t, i) for j in range(1, 5) for t in (1, 2) for i in range(1, 5)],
+        [
+            archive.instances(JobId(j), t, after=after, limit=limit)
+            for j in range(1, 5)
+            for t in (1, 2)
+            for after in (0, 2)
+            for limit in (0, 2, 10)
+        ],
+        [archive.history(JobId(job), limit) for job in range(1, 5) for limit in (0, 2, 100)],
+    )
+
+
+def test_what_goes_in_comes_out_in_order_and_numbered_from_one(journal: Journal) -> None:
+    batches: list[list[Event]] = [[submitted(1), submitted(2)], [], [NodePaused(at=NOW, node="n1")]]
+    assert [journal.append(batch) for batch in batches] == [2, 2, 3]
+    assert list(journal.replay()) == list(enumerate([event for batch in batches for event in batch], 1))
+
+
+@pytest.mark.parametrize("kind", typing.get_args(Event), ids=lambda kind: kind.__name__)
+@given(data=st.data())
+@settings(max_examples=5, deadline=None)
+def test_every_kind_of_event_comes_out_as_it_went_in(kind: type, data: st.DataObject) -> None:
+    event = data.draw(of_type(kind))
+    with tempfile.TemporaryDirectory() as folder:
+        for make in JOURNALS.values():
+            journal = make(Path(folder))
+            journal.append([event])
+            assert list(journal.replay()) == [(1, event)]
+            journal.close()
+
+
+def test_replay_begins_after_the_number_asked_for(journal: Journal) -> None:
+    journal.append([submitted(number) for number in range(1, 3002)])
+    assert [number for number, _ in journal.replay(after=2999)] == [3000, 3001]
+    assert [number for number, _ in journal.replay(after=3001)] == []
+    assert len(list(journal.replay())) == 3001
+
+
+def test_the_newest_snapshot_is_the_one_kept_last(journal: Journal) -> None:
+    assert journal.newest_snapshot() is None
+    journal.append([submitted(number) for number in range(1, 10)])
+    for number in (3, 6, 9):
+        journal.keep_snapshot(number, b"state %d" % number)
+        assert journal.newest_snapshot() == (number, b"state %d" % number)
+
+
+def test_ended_jobs_are_found_at_once_newest_first_page_by_page(journal: AnyJournal) -> None:
+    journal.append([], ended=[over(job, owner=OWNERS[job % 2]) for job in (3, 1, 4, 2, 5)])
+    assert journal.ended_job(JobId(4)) == over(4)
+    assert journal.ended_job(JobId(6)) is None
+    assert ids(journal.ended_jobs(owner=None, states=(), before=None, limit=2)) == [5, 4]
+    assert ids(journal.ended_jobs(owner=None, states=(), before=4, limit=2)) == [3, 2]
+    assert ids(journal.ended_jobs(owner="ada", states=("finished",), before=4, limit=9)) == [2]
+
+
+def test_ended_jobs_are_counted_by_owner_and_state(journal: AnyJournal) -> None:
+    journal.append([], ended=[over(1), over(2), over(3, state="failed"), over(4, owner="grace")])
+    assert journal.count_ended(owner="ada") == {"finished": 2, "failed": 1}
+    assert journal.count_ended(owner=None) == {"finished": 3, "failed": 1}
+    assert journal.count_ended(owner="nobody") == {}
+
+
+def test_a_revived_job_leaves_the_archive_and_may_end_again(journal: AnyJournal) -> None:
+    journal.append([], ended=[over(1, state="failed"), over(2)])
+    journal.append([JobRequeued(at=NOW, job=ONE)], revived=[ONE, JobId(77)])
+    assert journal.ended_job(ONE) is None
+    assert journal.count_ended(owner="ada") == {"finished": 1}
+    journal.append([], ended=[over(1, record=b"second time")])
+    assert journal.ended_job(ONE) == over(1, record=b"second time")
+    assert journal.count_ended(owner="ada") == {"finished": 2}
+
+
+def test_a_job_that_is_revived_and_ends_in_one_batch_is_in_the_archive(journal: AnyJournal) -> None:
+    journal.append([], ended=[over(1, state="failed")])
+    journal.append([], ended=[over(1)], revived=[ONE])
+    assert journal.ended_job(ONE) == over(1)
+    assert journal.count_ended(owner=None) == {"finished": 1}
+
+
+def test_an_ended_instance_is_found_with_everything_that_was_said(journal: AnyJournal) -> None:
+    full = Ended(2, 7, 3, "failed", None, 9, NOW, NOW, 1.5, 0.25, 4096, "killed", "n2", "asked")  # type: ignore[arg-type]
+    journal.append([instances_ended(ONE, full)])
+    row = journal.instance(ONE, 2, 7)
+    assert row is not None
+    assert (row.job, row.task, row.instance, row.attempt, row.state) == (1, 2, 7, 3, "failed")
+    assert (row.exit_code, row.signal, row.node, row.started, row.ended) == (None, 9, "n2", NOW, NOW)
+    assert (row.user_time, row.system_time, row.peak_memory, row.message) == (1.5, 0.25, 4096, "killed")
+
+
+def test_the_newest_attempt_replaces_the_older_one(journal: AnyJournal) -> None:
+    journal.append([instances_ended(ONE, ended(1, "failed"))])
+    journal.append([instances_ended(ONE, ended(1, attempt=2))])
+    row = journal.instance(ONE, 1, 1)
+    assert row is not None
+    assert (row.attempt, row.state) == (2, "finished")
+
+
+def test_an_instance_that_will_run_again_is_not_ended(journal: AnyJournal) -> None:
+    journal.append([instances_ended(ONE, ended(1), ended(2), ended(3))])
+    journal.append([instances_ended(ONE, ended(2, "queued", attempt=2))])
+    assert numbers(journal) == [1, 3]
+    journal.append([instances_ended(ONE, ended(4), ended(4, "queued"), ended(5, "queued"), ended(5))])
+    assert numbers(journal) == [1, 3, 5]
+
+
+def test_requeueing_takes_back_what_will_run_again_and_nothing_else(journal: AnyJournal) -> None:
+    some = [ended(1), ended(2, "failed"), ended(3, "canceled"), ended(4)]
+    journal.append([instances_ended(ONE, *some), instances_ended(TWO, *some)])
+    journal.append([TaskRequeued(at=NOW, job=ONE, task=1, spans=((3, 4),))])
+    assert numbers(journal) == [1, 2]
+    journal.append([JobRequeued(at=NOW, job=ONE)])
+    assert numbers(journal) == [1]
+    journal.append([JobConfigured(at=NOW, job=ONE)])
+    assert numbers(journal) == []
+    assert numbers(journal, TWO) == [1, 2, 3, 4]
+
+
+def test_instances_come_page_by_page_in_order(journal: AnyJournal) -> None:
+    journal.append([instances_ended(ONE, *(ended(number) for number in (5, 1, 3, 2)), ended(9, task=2))])
+    assert [row.instance for row in journal.instances(ONE, 1, after=1, limit=2)] == [2, 3]
+    assert numbers(journal, task=2) == [9]
+
+
+def test_history_tells_the_newest_of_a_job_and_leaves_its_instances_out(journal: AnyJournal) -> None:
+    created = JobCreated(at=NOW, job=ONE, owner="ada", uid=1, gid=1, spec=b"")
+    noise: list[Event] = [
+        InstancesDispatched(at=NOW, job=ONE, task=1, place=(("n1", (0,)),), attempts=((1, 1),)),
+        InstancesStarted(at=NOW, job=ONE, begun=()),
+        instances_ended(ONE, ended(1)),
+        submitted(2),
+        NodePaused(at=NOW, node="n1"),
+    ]
+    journal.append([created, *noise, submitted(1), *noise, JobRequeued(at=NOW, job=ONE)])
+    assert journal.history(ONE, limit=10) == [created, submitted(1), JobRequeued(at=NOW, job=ONE)]
+    assert journal.history(ONE, limit=2) == [submitted(1), JobRequeued(at=NOW, job=ONE)]
+    assert journal.history(JobId(99), limit=2) == []
+
+
+@given(batches=st.lists(st.tuples(batch, st.booleans()), max_size=6))
+@settings(max_examples=80, deadline=None)
+def test_all_journals_agree_on_everything_also_when_reopened(batches: list[typing.Any]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        memory, sqlite = MemoryJournal(), SqliteJournal(Path(folder) / "journal.db")
+        for (events, over, revived), reopen in batches:
+            assert memory.append(events, over, revived) == sqlite.append(events, over, revived)
+            memory.keep_snapshot(len(list(memory.replay())), repr(events).encode())
+            sqlite.keep_snapshot(len(list(sqlite.replay())), repr(events).encode())
+            if reopen:
+                sqlite.close()
+                sqlite = SqliteJournal(Path(folder) / "journal.db")
+            assert list(memory.replay()) == list(sqlite.replay())
+            assert memory.newest_snapshot() == sqlite.newest_snapshot()
+            assert everything(memory) == everything(sqlite)
+        sqlite.close()
+
+
+@given(events=st.lists(any_event, max_size=20), after=st.integers(0, 21))
+@settings(max_examples=30, deadline=None)
+def test_replay_after_any_number_is_the_rest(events: list[Event], after: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        for make in JOURNALS.values():
+            journal = make(Path(folder))
+            journal.append(events)
+            assert [event for _, event in journal.replay(after)] == events[after:]
+            journal.close()
