@@ -1,0 +1,105 @@
+"""The names of the command line's job and task options, with a line of help for each.
+
+Kept apart and free of imports but one: a command line that only needs its help loads nothing else.
+Source: CCS, "Standard job and task options"; HPC Pack commands job new, job add and job modify.
+"""
+
+from typing import NamedTuple
+
+
+class Term(NamedTuple):
+    """An option: what it does, and whether it may stand without a value, which then means true."""
+
+    help: str
+    flag: bool = False
+    same_as: str = ""  # the name it is another spelling of
+
+
+_SIZE = "processors wanted: min[-max], * for calculated from the tasks"
+_RUN_TIME = "run time limit: [[days:]hours:]minutes, or infinite"
+_CODES = "exit codes that mean success, for example -1..10,min..-100,0..max"
+
+JOB_TERMS: dict[str, Term] = {
+    "jobname": Term("name of the job"),
+    "name": Term("name of the job", same_as="jobname"),
+    "priority": Term("Lowest, BelowNormal, Normal, AboveNormal, Highest, one of them +n or -n, or 0 to 4000"),
+    "jobtemplate": Term("name of the job template"),
+    "projectname": Term("name of the project"),
+    "project": Term("name of the project", same_as="projectname"),
+    "runtime": Term(_RUN_TIME),
+    "rununtilcanceled": Term("hold the resources until the job is canceled or its run time is over", True),
+    "rununtilcancelled": Term("as /rununtilcanceled", True, "rununtilcanceled"),
+    "runtillcancelled": Term("as /rununtilcanceled", True, "rununtilcanceled"),
+    "exclusive": Term("no other job on the nodes of this one", True),
+    "singlenode": Term("all of the job on one node", True),
+    "numprocessors": Term(_SIZE),
+    "numcores": Term(_SIZE, same_as="numprocessors"),
+    "numsockets": Term("sockets wanted: min[-max], * for calculated from the tasks"),
+    "numnodes": Term("whole nodes wanted: min[-max], * for calculated from the tasks"),
+    "requestednodes": Term("take the job's nodes from these: n1,n2"),
+    "askednodes": Term("as /requestednodes", same_as="requestednodes"),
+    "excludednodes": Term("do not take these nodes: n1,n2"),
+    "nodegroup": Term("take the job's nodes from these groups: g1,g2"),
+    "nodegroupop": Term("how the groups combine: Intersect, Uniform or Union"),
+    "memorypernode": Term("memory of each node in MB: min[-max]"),
+    "corespernode": Term("processors of each node: min[-max]"),
+    "orderby": Term("which nodes first: Memory, Cores, -Memory or -Cores, separated by a comma"),
+    "license": Term("licences: feature:n,feature:*"),
+    "failontaskfailure": Term("the first failed task fails the job", True),
+    "faildependenttasks": Term("a failed task fails the tasks that depend on it", True),
+    "validexitcodes": Term(_CODES),
+    "parentjobids": Term("ids of jobs that must have finished first: 1,2"),
+    "holduntil": Term("do not start before: a date and time (UTC without a time zone), or minutes from now"),
+    "emailaddress": Term("where to send notices"),
+    "notifyonstart": Term("send a notice when the job starts", True),
+    "notifyoncompletion": Term("send a notice when the job has ended", True),
+    "customproperties": Term("your own words: n=v;n=v"),
+    "jobenv": Term("environment of all tasks: n=v;n=v"),
+    "estimatedprocessmemory": Term("memory each process will need, in MB"),
+    "taskexecutionfailureretrylimit": Term("how often a task whose program failed is run again"),
+    "user": Term("the user the job runs as (administrators only)"),
+}
+"""Options of a job by their names in lower case."""
+
+TASK_TERMS: dict[str, Term] = {
+    "name": Term("name of the task"),
+    "taskname": Term("name of the task", same_as="name"),
+    "command": Term("the command line"),
+    "type": Term("basic, parametric, nodeprep, noderelease or service"),
+    "parametric": Term("run once for each value: [start-]end[:increment]; * in the options is the value"),
+    "numprocessors": Term("processors of the task: min[-max]"),
+    "numcores": Term("processors of the task: min[-max]", same_as="numprocessors"),
+    "numsockets": Term("sockets of the task: min[-max]"),
+    "numnodes": Term("whole nodes of the task: min[-max]"),
+    "exclusive": Term("no other task on the node of this one", True),
+    "rerunnable": Term("may run again after a failure of the system", True),
+    "runtime": Term(_RUN_TIME),
+    "workdir": Term("work directory"),
+    "stdin": Term("file for standard input"),
+    "stdout": Term("file for standard output"),
+    "stderr": Term("file for standard error"),
+    "env": Term("environment of the task: n=v;n=v"),
+    "depend": Term("run after all tasks of these names: t1,t2"),
+    "requirednodes": Term("the task needs all of these nodes: n1,n2"),
+    "askednodes": Term("as /requirednodes", same_as="requirednodes"),
+    "requestednodes": Term("as /requirednodes", same_as="requirednodes"),
+    "requestednodegroup": Term("run the task on nodes of this group"),
+    "failjobonfailure": Term("a failure of this task fails the job", True),
+    "failjobonfailurecount": Term("how many failed instances of this task fail the job"),
+    "validexitcodes": Term(_CODES),
+}
+"""Options of a task by their names in lower case."""
+
+SIZES = ("numprocessors", "numcores", "numsockets", "numnodes")
+
+
+def split_terms(terms: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Divide the options of a job of one task into those of the job and those of the task.
+
+    Sizes go to both; other names that both have (name, exclusive, run time, exit codes) to the job;
+    unknown names to the job, where they are refused.  A size that is to be calculated stays with the job.
+    """
+    job = {name: value for name, value in terms.items() if name in JOB_TERMS or name not in TASK_TERMS}
+    task = {name: value for name, value in terms.items() if name in TASK_TERMS and name not in JOB_TERMS}
+    task |= {name: job[name] for name in SIZES if name in job and "*" not in job[name]}
+    return job, task

@@ -1,0 +1,233 @@
+"""What is wrong with a job before any cluster is asked: one rule, one function.
+
+Source: HPC Pack job and task validation; CCS, "Standard job and task options".
+"""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from headnode.core.model.circles import find_circle
+from headnode.core.model.job import JobSpec
+from headnode.core.model.quantities import HIGHEST, LOWEST
+from headnode.core.model.small_checks import (
+    MOST_CODE,
+    called,
+    check_codes,
+    check_environment,
+    check_listed,
+    check_positive,
+    check_run_time,
+    refuse,
+)
+from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.model.task_checks import SPECIAL, check_task
+
+MOST_SWEEPS = 100  # in one job
+
+
+def check(spec: JobSpec) -> None:
+    """Refuse a job that is wrong whatever the cluster looks like.
+
+    A minimum or maximum that is calculated (None) is not compared with anything.
+    Raises:  BadRequest; `code` names the rule.
+    Cost:    O(tasks + dependencies).
+    """
+    for rule in _JOB_RULES:
+        rule(spec)
+    for number in range(1, len(spec.tasks) + 1):
+        check_task(spec, number)
+    _check_dependencies(spec)
+    _check_groups(spec)
+
+
+def check_runnable(spec: JobSpec) -> None:
+    """Refuse a job with a task that has no command line: it can be kept, but not run.
+
+    Raises:  BadRequest ``no-command``.
+    """
+    for number, task in enumerate(spec.tasks, 1):
+        if not task.command.strip():
+            refuse("no-command", f"{called(number, task)} has no command line", "say what it shall run")
+
+
+def _check_no_nul(spec: JobSpec) -> None:
+    for path, text in _texts("job", spec):
+        if "\0" in text:
+            refuse("nul", f"{path} holds a NUL character", "take it out: no program or file can be given one")
+
+
+def _texts(path: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Yield every text in `value` with the way to it."""
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, msgspec.Struct):
+        for field in value.__struct_fields__:
+            yield from _texts(f"{path}.{field}", getattr(value, field))
+    elif isinstance(value, Mapping):
+        for name, text in value.items():
+            yield from _texts(path, name)
+            yield from _texts(f"{path} {name!r}", text)
+    elif isinstance(value, tuple):
+        for number, part in enumerate(value, 1):
+            yield from _texts(f"{path} {number}", part)
+
+
+def _check_size(spec: JobSpec) -> None:
+    low, high = spec.minimum, spec.maximum
+    check_positive("the job's minimum", low)
+    check_positive("the job's maximum", high)
+    if low is not None and high is not None and high < low:
+        refuse("max-below-min", f"the job's maximum {high} is below its minimum {low}", "raise the maximum")
+    if spec.single_node and spec.unit == "node" and (low or 1) > 1:
+        refuse("single-node", f"a job on a single node asks for {low} nodes", "ask for 1 node")
+
+
+def _check_limits(spec: JobSpec) -> None:
+    check_run_time("the job", spec.run_time)
+    if not LOWEST <= spec.priority <= HIGHEST:
+        refuse(
+            "priority",
+            f"priority {spec.priority} is not between {LOWEST} and {HIGHEST}",
+            "choose one that is",
+        )
+    if not 0 <= spec.task_retry_limit <= MOST_CODE:
+        refuse("retry-limit", f"retry limit {spec.task_retry_limit} is not possible", "write 0 or more")
+    if spec.hold_until is not None and not 0 <= spec.hold_until < 253402300800:
+        refuse("hold-until", f"hold-until {spec.hold_until} is no point of time", "write a date and time")
+    if spec.run_until_canceled and (spec.minimum is None or spec.maximum is None):
+        refuse(
+            "run-until-canceled",
+            "a job that runs until it is canceled leaves its minimum or maximum to be calculated",
+            "write both, for example 2-4 processors",
+        )
+
+
+def _check_nodes(spec: JobSpec) -> None:
+    pairs = (
+        ("memory", spec.minimum_memory, spec.maximum_memory),
+        ("processors of each node", spec.minimum_processors_per_node, spec.maximum_processors_per_node),
+    )
+    for what, low, high in pairs:
+        check_positive(f"the minimum {what}", low)
+        check_positive(f"the maximum {what}", high)
+        if low is not None and high is not None and high < low:
+            refuse(
+                "max-below-min", f"the maximum {what} {high} is below the minimum {low}", "raise the maximum"
+            )
+    check_positive("the estimated process memory", spec.process_memory)
+    requested, excluded = set(spec.requested_nodes), set(spec.excluded_nodes)
+    if requested and requested <= excluded:
+        refuse("no-nodes-left", "every requested node is excluded too", "take some out of the excluded nodes")
+
+
+def _check_words(spec: JobSpec) -> None:
+    """Names in lists may hold no comma; licences must be sane; environment names must be possible."""
+    lists = (*spec.requested_nodes, *spec.excluded_nodes, *spec.node_groups)
+    for name in lists:
+        check_listed("node or node group", name)
+    check_environment("the job", spec.environment)
+    for feature, times in Counter(wish.feature for wish in spec.licences).items():
+        check_listed("licence feature", feature)
+        if times > 1:
+            refuse(
+                "licence", f"licence {feature!r} is asked for {times} times", "ask for it once, with the sum"
+            )
+    for wish in spec.licences:
+        if wish.amount is not None and wish.amount < 1:
+            refuse("licence", f"{wish.amount} of licence {wish.feature!r}", "ask for 1 or more, or *")
+    if any(parent < 1 for parent in spec.parents):
+        refuse("parents", f"parent job ids {spec.parents} are not all ids", "ids count from 1")
+
+
+def _check_exit_codes(spec: JobSpec) -> None:
+    check_codes("the job", spec.valid_exit_codes)
+
+
+def _check_kinds(spec: JobSpec) -> None:
+    kinds = Counter(task.kind for task in spec.tasks)
+    if kinds[TaskType.SWEEP] > MOST_SWEEPS:
+        refuse(
+            "too-many-sweeps",
+            f"{kinds[TaskType.SWEEP]} sweeps in a job",
+            f"at most {MOST_SWEEPS} are possible",
+        )
+    for kind in SPECIAL:
+        if kinds[kind] > 1:
+            refuse("special-task", f"{kinds[kind]} {kind.value} tasks in a job", "one is possible")
+    if kinds[TaskType.SERVICE] and (kinds[TaskType.BASIC] or kinds[TaskType.SWEEP]):
+        refuse("special-task", "a service task beside ordinary tasks", "put it in a job of its own")
+
+
+def _check_dependencies(spec: JobSpec) -> None:
+    by_name: dict[str, list[int]] = {}
+    for number, task in enumerate(spec.tasks, 1):
+        by_name.setdefault(task.name, []).append(number)
+    for number, task in enumerate(spec.tasks, 1):
+        for name in task.depends_on:
+            _check_dependency(spec, called(number, task), task, name, by_name)
+    graph: dict[str, set[str]] = {}
+    for task in spec.tasks:
+        graph.setdefault(task.name, set()).update(task.depends_on)
+    circle = find_circle(graph)
+    if circle:
+        refuse(
+            "dependency-circle", f"tasks wait for each other: {_arrows(circle)}", "take one dependency out"
+        )
+
+
+def _check_dependency(
+    spec: JobSpec, whose: str, task: TaskSpec, name: str, by_name: Mapping[str, list[int]]
+) -> None:
+    if name == task.name:
+        refuse("dependency-on-itself", f"{whose} depends on its own name", "take the dependency out")
+    if not name or name not in by_name:
+        known = ", ".join(repr(known) for known in list(by_name)[:10] if known) or "none"
+        refuse(
+            "dependency-unknown",
+            f"{whose} depends on {name!r}, which no task is called",
+            f"names are {known}",
+        )
+    kinds = {spec.tasks[number - 1].kind for number in by_name[name]}
+    if kinds & set(SPECIAL):
+        refuse("dependency-kind", f"{whose} depends on {name!r}, a special task", "depend on ordinary tasks")
+
+
+def _check_groups(spec: JobSpec) -> None:
+    if not spec.group_edges:
+        return
+    root = spec.group_edges[0].parent
+    groups = {task.group for task in spec.tasks} | {root}
+    graph: dict[int, set[int]] = {}
+    for edge in spec.group_edges:
+        for group in (edge.parent, edge.child):
+            if group not in groups:
+                refuse(
+                    "group-unknown", f"task group {group} of a dependency has no task", "correct its number"
+                )
+        graph.setdefault(edge.parent, set()).add(edge.child)
+    circle = find_circle(graph)
+    if circle:
+        refuse(
+            "group-circle", f"task groups wait for each other: {_arrows(circle)}", "take one dependency out"
+        )
+
+
+def _arrows(circle: Iterable[Hashable]) -> str:
+    shown = [repr(step) for step in circle]
+    if len(shown) > 12:
+        shown[6:-5] = ["..."]
+    return " -> ".join(shown)
+
+
+_JOB_RULES: tuple[Callable[[JobSpec], None], ...] = (
+    _check_no_nul,
+    _check_size,
+    _check_limits,
+    _check_nodes,
+    _check_words,
+    _check_exit_codes,
+    _check_kinds,
+)
