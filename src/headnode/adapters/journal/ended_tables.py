@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from headnode.adapters.journal.event_table import checksum
+from headnode.adapters.journal.event_table import checksum, is_intact
 from headnode.adapters.journal.projection import Drop, DropAll, DropUnfinished, Put, changes, row_of
 from headnode.adapters.journal.troubles import damaged
 from headnode.core.lifecycle.events import Ended, Event
@@ -168,13 +168,13 @@ class EndedTables:
         )
 
     def _read_job(self, job: JobId, body: bytes, said: int) -> EndedJob:
-        if checksum(body, job) != said:
+        if not is_intact(body, job, said):
             raise damaged(self._path, f"ended job {job} has changed since it was written")
         return EndedJob(*_job_decoder.decode(body))
 
     def _read_instance(self, job: JobId, task: int, instance: int, body: bytes, said: int) -> InstanceRow:
         name = f"{job}.{task}.{instance}"
-        if checksum(body, job) != said:
+        if not is_intact(body, job, said):
             raise damaged(self._path, f"ended instance {name} has changed since it was written")
         ended = _instance_decoder.decode(body)
         if (ended.task, ended.instance) != (task, instance):

@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeGuard
 from zlib import crc32
 
 import msgspec
@@ -18,6 +19,11 @@ _Row = tuple[int, bytes, int]  # number, body, sum
 def checksum(body: bytes, key: int) -> int:
     """Return the CRC-32 of what a row holds, begun with its key so that no two rows can change places."""
     return crc32(body, key & 0xFFFFFFFF)
+
+
+def is_intact(body: object, key: int, said: object) -> TypeGuard[bytes]:
+    """Return whether a row holds what was written; damage can change even the type of a value."""
+    return isinstance(body, bytes) and checksum(body, key) == said
 
 
 class EventTable:
@@ -63,7 +69,7 @@ class EventTable:
 
     def _read(self, row: _Row) -> Event:
         number, body, said = row
-        if checksum(body, number) != said:
+        if not is_intact(body, number, said):
             raise damaged(self._path, f"event {number} has changed since it was written")
         try:
             return decode(body)

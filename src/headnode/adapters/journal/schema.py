@@ -53,8 +53,7 @@ def _settle(database: sqlite3.Connection, path: Path) -> None:
     database.execute("pragma synchronous = full")
     database.execute("pragma cache_size = -8000")  # KiB
     database.execute("pragma journal_size_limit = 16000000")  # bytes; a snapshot may have made the log longer
-    # An append that fails may leave torn frames behind; from an empty log on, a break in it is the newest.
-    database.execute("pragma wal_checkpoint(truncate)").fetchone()
+    _empty_the_log(database)
     (found,) = database.execute("pragma user_version").fetchone()
     if found == 0:
         database.executescript(f"begin immediate; {_TABLES} pragma user_version = {VERSION}; commit;")
@@ -64,3 +63,12 @@ def _settle(database: sqlite3.Connection, path: Path) -> None:
             what=f"the journal {str(path)!r} has version {found}, this Headnode reads version {VERSION}",
             fix="start the version of Headnode that wrote it",
         )
+
+
+def _empty_the_log(database: sqlite3.Connection) -> None:
+    """Begin with an empty log: appends that failed may have left torn frames in the old one."""
+    try:
+        database.execute("pragma wal_checkpoint(truncate)").fetchone()
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_FULL:
+            raise  # without room the log stays as it is; nothing can be appended anyway

@@ -18,23 +18,25 @@ class SingleProcess:
 
     def __init__(self, path: Path) -> None:
         try:
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._file = os.fdopen(
+                os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b", buffering=0
+            )
         except OSError as error:
             raise from_system(path, error) from error
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise self._refusal(path, error) from error
-        os.ftruncate(self._file, 0)
-        os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
+        self._file.truncate(0)
+        self._file.write(b"%d\n" % os.getpid())
 
     def release(self) -> None:
         """Let another process have it."""
-        os.close(self._file)
+        self._file.close()
 
     def _refusal(self, path: Path, error: OSError) -> Unavailable:
-        holder = os.pread(self._file, 32, 0).decode("ascii", "replace").strip()
-        os.close(self._file)
+        holder = self._file.read(32).decode("ascii", "replace").strip()
+        self._file.close()
         if error.errno != errno.EWOULDBLOCK:
             return from_system(path, error)
         who = f"process {holder}" if holder else "another process"

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Final
 
 from headnode.adapters.journal.ended_tables import EndedTables
-from headnode.adapters.journal.event_table import EventTable, checksum
+from headnode.adapters.journal.event_table import EventTable, checksum, is_intact
 from headnode.adapters.journal.schema import connect
 from headnode.adapters.journal.single import SingleProcess
 from headnode.adapters.journal.troubles import damaged, from_sqlite, from_system
@@ -99,7 +99,7 @@ class SqliteJournal:
         with self._access:
             rows = self._database.execute("select number, state, sum from snapshots order by id desc")
             for number, state, said in rows:
-                if checksum(state, number) == said:
+                if is_intact(state, number, said):
                     return number, state
                 log.warning(
                     "the snapshot after event %d in %s does not read; passed over", number, self._path
@@ -180,5 +180,7 @@ class _Access:
         self._lock.release()
         if isinstance(error, sqlite3.Error) and not isinstance(error, sqlite3.ProgrammingError):
             raise from_sqlite(self._path, error) from error
+        if isinstance(error, UnicodeDecodeError):  # SQLite's message quotes what it cannot read
+            raise damaged(self._path, "its tables do not read") from error
         if isinstance(error, OSError):
             raise from_system(self._path, error) from error

@@ -1,0 +1,407 @@
+"""What the SQLite journal promises when the disk, the power or a second head play tricks."""
+
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headnode.adapters.journal.sqlite import SqliteJournal
+from headnode.core.lifecycle.events import Ended, Event, InstancesEnded, JobModified, JobSubmitted
+from headnode.core.model.errors import HeadnodeError, Unavailable
+from headnode.core.model.quantities import Instant, JobId
+from headnode.engine.ports import EndedJob, InstanceRow
+
+NOW = Instant(1_700_000_000.5)
+BATCHES = 12
+BATCH = 5
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "journal.db"
+
+
+def submitted(order: int) -> Event:
+    return JobSubmitted(at=NOW, job=JobId(1), order=order)
+
+
+def bulky(order: int) -> Event:
+    return JobModified(at=NOW, job=JobId(1), spec=random.Random(order).randbytes(20_000))
+
+
+def over(job: int) -> EndedJob:
+    return EndedJob(
+        id=JobId(job), owner="ada", name="", project="", state="failed", submitted=NOW, ended=NOW, record=b"r"
+    )
+
+
+def batch(number: int) -> list[Event]:
+    return [submitted(number * BATCH + place) for place in range(BATCH)]
+
+
+def of_batches(count: int) -> list[Event]:
+    return [event for number in range(count) for event in batch(number)]
+
+
+def events_in(path: Path) -> list[Event]:
+    journal = SqliteJournal(path)
+    try:
+        return [event for _, event in journal.replay()]
+    finally:
+        journal.close()
+
+
+def killed_head(path: Path, folder: Path) -> Path:
+    """Return a copy of the journal as it lies on the disk while its head is still running."""
+    journal = SqliteJournal(path)
+    for number in range(BATCHES):
+        journal.append(batch(number))
+    copy = folder / "copy.db"
+    for ending in ("", "-wal"):
+        shutil.copy(f"{path}{ending}", f"{copy}{ending}")
+    journal.close()
+    return copy
+
+
+def commits(log: bytes) -> list[tuple[int, int]]:
+    """Return where the frames of each batch begin and end in a write-ahead log."""
+    (page_size,) = struct.unpack_from(">I", log, 8)
+    (salts,) = struct.unpack_from(">Q", log, 16)
+    found, begin = [], 32
+    for at in range(32, len(log), 24 + page_size):
+        pages, said = struct.unpack_from(">IQ", log, at + 4)
+        if said == salts and pages:
+            found.append((begin, at + 24 + page_size))
+            begin = at + 24 + page_size
+    return found
+
+
+def refused(path: Path, code: str) -> str:
+    with pytest.raises(Unavailable) as caught:
+        events_in(path)
+    assert caught.value.code == code
+    assert caught.value.fix
+    return caught.value.what
+
+
+# A head that is killed ------------------------------------------------------------------------------------
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from headnode.adapters.journal.sqlite import SqliteJournal
+from headnode.core.lifecycle.events import JobSubmitted
+
+journal = SqliteJournal(Path(sys.argv[1]))
+while True:
+    events = [JobSubmitted(at=1.0, job=1, order=n) for n in range(3)]
+    sys.stdout.write(f"{journal.append(events)}\\n")
+    sys.stdout.flush()
+"""
+
+
+@pytest.mark.parametrize("after", [1, 7, 40, 200])
+def test_what_was_acknowledged_is_there_after_kill_9(path: Path, after: int) -> None:
+    with subprocess.Popen([sys.executable, "-c", WRITER, path], stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        for _ in range(after):
+            writer.stdout.readline()
+        writer.send_signal(signal.SIGKILL)
+        acknowledged = 3 * after + sum(3 for _ in writer.stdout)
+    kept = len(events_in(path))
+    assert kept - acknowledged in (0, 3)  # the last batch may be on the disk and not yet acknowledged
+
+
+def test_the_log_cut_anywhere_in_the_last_batch_loses_that_batch_only(path: Path, tmp_path: Path) -> None:
+    copy = killed_head(path, tmp_path)
+    log = Path(f"{copy}-wal")
+    whole, database = log.read_bytes(), copy.read_bytes()
+    begin, end = commits(whole)[-1]
+    for cut in [begin, begin + 1, begin + 24, (begin + end) // 2, end - 1]:
+        copy.write_bytes(database)
+        log.write_bytes(whole[:cut])
+        assert events_in(copy) == of_batches(BATCHES - 1), cut
+    copy.write_bytes(database)
+    log.write_bytes(whole)
+    assert events_in(copy) == of_batches(BATCHES)
+
+
+def test_the_log_garbled_in_the_last_batch_loses_that_batch_only(path: Path, tmp_path: Path) -> None:
+    copy = killed_head(path, tmp_path)
+    log = Path(f"{copy}-wal")
+    whole, database = log.read_bytes(), copy.read_bytes()
+    begin, end = commits(whole)[-1]
+    for at in [begin + 3, begin + 30, (begin + end) // 2, end - 1]:
+        copy.write_bytes(database)
+        log.write_bytes(whole[:at] + bytes([whole[at] ^ 0x40]) + whole[at + 1 :])
+        assert events_in(copy) == of_batches(BATCHES - 1), at
+
+
+def test_a_log_garbled_before_the_last_batch_is_refused_and_left_as_it_is(path: Path, tmp_path: Path) -> None:
+    copy = killed_head(path, tmp_path)
+    log = Path(f"{copy}-wal")
+    whole = log.read_bytes()
+    for begin, end in commits(whole)[:-1]:
+        for at in [begin + 9, (begin + end) // 2, end - 1]:
+            garbled = whole[:at] + bytes([whole[at] ^ 0x40]) + whole[at + 1 :]
+            log.write_bytes(garbled)
+            assert "in the middle" in refused(copy, "journal-damaged")
+            assert log.read_bytes() == garbled
+    log.write_bytes(b"\0" * 16 + whole[16:])
+    assert "the head of" in refused(copy, "journal-damaged")
+
+
+def test_a_log_without_its_database_is_refused(path: Path, tmp_path: Path) -> None:
+    copy = killed_head(path, tmp_path)
+    copy.unlink()
+    assert "missing or empty" in refused(copy, "journal-damaged")
+    assert Path(f"{copy}-wal").stat().st_size > 0
+
+
+# A disk that forgets --------------------------------------------------------------------------------------
+
+
+def test_a_byte_flipped_anywhere_never_changes_an_event_nor_an_answer_of_the_archive(path: Path) -> None:
+    journal = SqliteJournal(path)
+    for number in range(200):
+        done = Ended(task=1, instance=number, attempt=1, state="finished", exit_code=0)
+        journal.append(
+            [submitted(number), InstancesEnded(at=NOW, job=JobId(1), ended=(done,))], ended=[over(number)]
+        )
+    journal.keep_snapshot(400, b"the state")
+    events, rows, jobs, snapshot = everything_in(journal)
+    whole = path.read_bytes()
+    chance = random.Random(4)
+    refusals = []
+    for at in (chance.randrange(len(whole)) for _ in range(400)):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ (1 << chance.randrange(8))]) + whole[at + 1 :])
+        try:
+            found = everything_in(SqliteJournal(path))
+        except HeadnodeError as error:
+            refusals.append(error.code)
+            continue
+        # The key of an archive row may be what was hit: then it is not found, and the events tell it.
+        assert found[0] == events
+        assert [row for row in found[1] if row not in rows] == []
+        assert [job for job in found[2] if job not in jobs] == []
+        assert found[3] in (snapshot, None)
+    assert set(refusals) <= {"journal-damaged", "journal-version", "journal-error"}
+    assert len(refusals) > 100
+
+
+def everything_in(
+    journal: SqliteJournal,
+) -> tuple[list[tuple[int, Event]], list[InstanceRow], list[EndedJob], tuple[int, bytes] | None]:
+    try:
+        return (
+            list(journal.replay()),
+            journal.instances(JobId(1), 1, after=-1, limit=1000),
+            journal.ended_jobs(owner=None, states=(), before=None, limit=1000),
+            journal.newest_snapshot(),
+        )
+    finally:
+        journal.close()
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        ("update events set body = zeroblob(length(body)) where number = 3", "event 3 has changed"),
+        ("delete from events where number = 1", "event 1 is missing"),
+        ("delete from events where number = 30", "event 30 is missing"),
+        ("delete from events where number > 55", "ends with event 55"),
+        ("update events set number = 1000 where number = 60", "event 60 is missing"),
+    ],
+)
+def test_events_that_are_missing_or_changed_are_named(path: Path, damage: str, said: str) -> None:
+    journal = SqliteJournal(path)
+    journal.append(of_batches(BATCHES))
+    journal.keep_snapshot(60, b"state")
+    journal.close()
+    with sqlite3.connect(path) as database:
+        database.execute(damage)
+    database.close()
+    assert said in refused(path, "journal-damaged")
+
+
+def test_a_snapshot_that_does_not_read_gives_way_to_the_one_before(path: Path) -> None:
+    journal = SqliteJournal(path)
+    journal.append(of_batches(2))
+    for number in (4, 8):
+        journal.keep_snapshot(number, b"state")
+    journal.close()
+    with sqlite3.connect(path) as database:
+        database.execute("update snapshots set state = x'00' where number = 8")
+    database.close()
+    journal = SqliteJournal(path)
+    assert journal.newest_snapshot() == (4, b"state")
+    journal.close()
+
+
+def test_only_the_newest_two_snapshots_take_room(path: Path) -> None:
+    journal = SqliteJournal(path)
+    journal.append([submitted(1)])
+    for _ in range(20):
+        journal.keep_snapshot(1, b"x" * 1_000_000)
+    journal.close()
+    assert path.stat().st_size < 5_000_000
+
+
+# A disk that is full --------------------------------------------------------------------------------------
+
+
+def fill(journal: SqliteJournal) -> int:
+    """Append until there is no room; return how many events are recorded."""
+    recorded = 0
+    for number in range(10_000):
+        try:
+            recorded = journal.append([bulky(number * 3 + n) for n in range(3)], ended=[over(number)])
+        except Unavailable as error:
+            assert error.code == "journal-full"  # noqa: PT017 - the number of appends before it is not known
+            return recorded
+    raise AssertionError("there was room for everything")
+
+
+def test_when_the_file_may_not_grow_nothing_is_half_recorded(path: Path) -> None:
+    journal = SqliteJournal(path)
+    journal._database.execute("pragma max_page_count = 500")
+    recorded = fill(journal)
+    assert len(list(journal.replay())) == recorded
+    assert journal.count_ended(owner=None) == {"failed": recorded // 3}
+    journal._database.execute("pragma max_page_count = 1000000")
+    assert journal.append([submitted(1)]) == recorded + 1
+    assert [number for number, _ in journal.replay()] == list(range(1, recorded + 2))
+    journal.close()
+    assert len(events_in(path)) == recorded + 1
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    if os.geteuid() != 0:
+        pytest.skip("needs root to mount a small disk")
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(folder)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        pytest.skip("this machine lets nobody mount a small disk")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_full_disk_is_refused_and_the_journal_works_again_after_space_is_freed(small_disk: Path) -> None:
+    (small_disk / "ballast").write_bytes(b"x" * 1_000_000)
+    path = small_disk / "journal.db"
+    journal = SqliteJournal(path)
+    recorded = fill(journal)
+    with pytest.raises(Unavailable) as caught:
+        journal.keep_snapshot(recorded, b"x" * 500_000)
+    assert caught.value.code == "journal-full"
+    assert len(list(journal.replay())) == recorded
+    (small_disk / "ballast").unlink()
+    assert journal.append([bulky(1)]) == recorded + 1
+    journal.close()
+    assert len(events_in(path)) == recorded + 1
+
+
+def test_a_head_killed_on_a_full_disk_loses_nothing(small_disk: Path, tmp_path: Path) -> None:
+    journal = SqliteJournal(small_disk / "journal.db")
+    recorded = fill(journal)
+    for ending in ("", "-wal"):
+        shutil.copy(small_disk / f"journal.db{ending}", tmp_path / f"copy.db{ending}")
+    journal.close()
+    assert len(events_in(tmp_path / "copy.db")) == recorded
+
+
+# Whose file it is -----------------------------------------------------------------------------------------
+
+
+def test_a_second_head_on_the_same_file_is_refused_and_told_who_has_it(path: Path) -> None:
+    journal = SqliteJournal(path)
+    with pytest.raises(Unavailable) as caught:
+        SqliteJournal(path)
+    assert caught.value.code == "already-running"
+    assert f"process {os.getpid()} " in caught.value.what
+    assert "hn down" in caught.value.fix
+    journal.append([submitted(1)])
+    journal.close()
+    assert events_in(path) == [submitted(1)]
+
+
+def test_a_killed_head_leaves_no_lock_behind(path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", WRITER, path], stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        refused(path, "already-running")
+        writer.kill()
+    assert len(events_in(path)) >= 3
+
+
+def test_nobody_but_the_owner_may_read_the_journal(path: Path) -> None:
+    journal = SqliteJournal(path)
+    journal.append([submitted(1)])
+    found = {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
+    journal.close()
+    assert set(found) >= {"journal.db", "journal.db-wal", "journal.db.lock"}
+    assert set(found.values()) == {0o600}
+
+
+@pytest.mark.parametrize(
+    ("content", "code"), [(b"this is no database " * 500, "journal-damaged"), (None, "journal-error")]
+)
+def test_what_is_no_journal_is_refused(tmp_path: Path, content: bytes | None, code: str) -> None:
+    path = tmp_path / "journal.db"
+    if content is None:
+        path.mkdir()
+    else:
+        path.write_bytes(content)
+    refused(path, code)
+
+
+def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
+    assert "nowhere" in refused(tmp_path / "nowhere" / "journal.db", "journal-error")
+
+
+def test_a_journal_of_another_version_is_refused(path: Path) -> None:
+    SqliteJournal(path).close()
+    with sqlite3.connect(path) as database:
+        database.execute("pragma user_version = 99")
+    database.close()
+    assert "version 99" in refused(path, "journal-version")
+
+
+# Cost -----------------------------------------------------------------------------------------------------
+
+
+def test_no_question_walks_over_the_ended_jobs_or_sorts_them(path: Path) -> None:
+    journal = SqliteJournal(path)
+    plans: list[str] = []
+    seen: set[str] = set()
+
+    def explain(statement: str) -> None:
+        if statement.startswith("select") and statement not in seen:
+            seen.add(statement)
+
+    journal.append([submitted(1)], ended=[over(1), over(2)])
+    journal._database.set_trace_callback(explain)
+    for owner in (None, "ada"):
+        for states in ((), ("failed",), ("failed", "finished")):
+            journal.ended_jobs(owner=owner, states=states, before=9, limit=5)
+    journal.instances(JobId(1), 1, after=0, limit=5)
+    journal.instance(JobId(1), 1, 1)
+    journal.history(JobId(1), 5)
+    journal._database.set_trace_callback(None)
+    for statement in seen - {one for one in seen if "ended_counts" in one}:
+        rows = journal._database.execute(f"explain query plan {statement}").fetchall()
+        plans += [row[3] for row in rows]
+    journal.close()
+    assert len(seen) >= 7
+    assert [plan for plan in plans if not plan.startswith("SEARCH")] == []
