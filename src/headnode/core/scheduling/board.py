@@ -1,0 +1,76 @@
+"""What is free at one instant, as a board that a plan may move pieces on."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from headnode.core.scheduling.terrain import Terrain
+from headnode.core.scheduling.view import NodeView
+
+Fit = tuple[tuple[int, int], ...]
+"""Numbers of nodes with the processors taken on each, in the order they were taken."""
+
+
+class Piece(NamedTuple):
+    """What one job, or one growth of a job, holds."""
+
+    fit: Fit
+    exclusive: bool
+    licences: Mapping[str, int]
+
+
+class Board:
+    """Free processors, number of holders and sole ownership for each node; free licences by feature.
+
+    Features that the cluster does not count are not on the board: a job may use any number of them.
+    """
+
+    __slots__ = ("free", "jobs", "licences", "owned", "terrain")
+
+    def __init__(
+        self, terrain: Terrain, free: list[int], jobs: list[int], owned: list[bool], licences: dict[str, int]
+    ) -> None:
+        self.terrain, self.free, self.jobs, self.owned, self.licences = terrain, free, jobs, owned, licences
+
+    @classmethod
+    def now(cls, terrain: Terrain, nodes: Mapping[str, NodeView], licences: Mapping[str, int]) -> "Board":
+        """Return the board as the nodes are; `licences` are the free ones."""
+        return cls(
+            terrain,
+            [node.free for node in nodes.values()],
+            [node.jobs for node in nodes.values()],
+            [node.exclusive_to is not None for node in nodes.values()],
+            dict(licences),
+        )
+
+    @classmethod
+    def empty(cls, terrain: Terrain, licences: Mapping[str, int]) -> "Board":
+        """Return the board with no job on it; `licences` are all there are."""
+        nothing = len(terrain.names)
+        return cls(terrain, list(terrain.processors), [0] * nothing, [False] * nothing, dict(licences))
+
+    def copy(self) -> "Board":
+        """Return a board of its own that looks the same."""
+        return Board(self.terrain, self.free[:], self.jobs[:], self.owned[:], self.licences.copy())
+
+    def is_idle(self, number: int) -> bool:
+        """Return whether no job holds anything of the node."""
+        all_free = self.free[number] == self.terrain.processors[number]
+        return all_free and not self.jobs[number] and not self.owned[number]
+
+    def put(self, piece: Piece) -> None:
+        """Let a job hold the piece."""
+        self._move(piece, 1)
+
+    def lift(self, piece: Piece) -> None:
+        """Take the piece back from its job."""
+        self._move(piece, -1)
+
+    def _move(self, piece: Piece, sign: int) -> None:
+        for number, processors in piece.fit:
+            self.free[number] -= sign * processors
+            self.jobs[number] += sign
+            if piece.exclusive:
+                self.owned[number] = sign > 0
+        for feature, amount in piece.licences.items():
+            if feature in self.licences:
+                self.licences[feature] -= sign * amount

@@ -1,0 +1,73 @@
+"""EASY backfill: jobs overtake as long as the first blocked job is not delayed by it.
+
+The first job that does not fit is promised its shadow time, the earliest at which it fits when running
+jobs end at their limits.  A later one starts if it is over by then, or if the promise can still be kept
+with the later one in place.
+
+Where running jobs without a limit are in the way, the shadow time is NEVER: nothing is over by then
+(`inf <= inf` must not count), so only jobs that leave the promise possible overtake.  A job whose nodes
+are closed (paused, unreachable) is not promised anything and holds up nobody: no end of a job helps it.
+
+Source: CCS, "Backfilling".
+"""
+
+from collections.abc import Iterator
+from math import inf
+
+from headnode.core.scheduling.board import Board, Fit
+from headnode.core.scheduling.decision import Plan, Reason, Why
+from headnode.core.scheduling.future import Promise
+from headnode.core.scheduling.need import Need
+from headnode.core.scheduling.placement import fewest, fit
+from headnode.core.scheduling.standing import Head, Standing
+from headnode.core.scheduling.view import View
+from headnode.core.scheduling.walk import Rule, walk
+from headnode.core.scheduling.wishes import Wish
+
+
+def plan(view: View) -> Plan:
+    """Decide about every queued job and every running job that would grow."""
+    return walk(view, Rule(_overtake, _refusal, closed_blocks=False))
+
+
+def _overtake(standing: Standing, wish: Wish, fits: Fit) -> Fit | None:
+    """Return what a job behind the head may take: all it can, or less or elsewhere to keep the promise."""
+    if standing.in_time(wish):
+        return fits
+    if standing.still_promised(wish, fits):
+        return fits
+    for found in _more_modest(standing, wish.need):
+        if standing.still_promised(wish, found):
+            return found
+    return None
+
+
+def _more_modest(standing: Standing, need: Need) -> Iterator[Fit]:
+    """Yield what is left when the promised piece is spared, then the bare minimum in resource order."""
+    if standing.head is not None and standing.head.promise is not None:
+        spared = fit(need, _spared(standing.board, standing.head.promise))
+        if spared:
+            yield spared
+    least = fit(fewest(need), standing.board)
+    if least:
+        yield least
+
+
+def _spared(now: Board, promise: Promise) -> Board:
+    """Return the board of what is free both now and when the promise falls due, its piece left alone."""
+    then = promise.board.copy()
+    then.put(promise.piece)
+    return Board(
+        now.terrain,
+        [max(0, min(pair)) for pair in zip(now.free, then.free, strict=True)],
+        now.jobs,
+        [either or other for either, other in zip(now.owned, then.owned, strict=True)],
+        {name: int(min(free, then.licences.get(name, inf))) for name, free in now.licences.items()},
+    )
+
+
+def _refusal(head: Head, wish: Wish) -> Reason:
+    what = f"it would fit, but could delay job {head.job}, which holds the reservation"
+    if wish.end == inf:
+        what += "; with a run time limit it may fit before it"
+    return Reason(Why.RESERVATION, what, str(head.job))

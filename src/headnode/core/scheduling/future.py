@@ -1,0 +1,87 @@
+"""When a job that waits will fit: running jobs end at their limits, and what they hold comes back."""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from headnode.core.model.quantities import NEVER, Instant
+from headnode.core.scheduling.board import Board, Piece
+from headnode.core.scheduling.need import Need, licence_wishes, licences_of
+from headnode.core.scheduling.placement import fewest, fit
+from headnode.core.scheduling.terrain import Terrain
+from headnode.core.scheduling.view import RunningJob
+
+
+class Release(NamedTuple):
+    """A piece and when it comes back.  Sorted by time, then the smaller, then the earlier job."""
+
+    at: Instant
+    processors: int
+    job: int
+    piece: Piece
+
+
+class Promise(NamedTuple):
+    """The earliest instant a job is sure to fit, the board as it will be then, and its piece on it."""
+
+    at: Instant
+    board: Board
+    piece: Piece
+
+
+def release(at: Instant, job: int, piece: Piece) -> Release:
+    """Return when a piece comes back."""
+    return Release(at, sum(processors for _, processors in piece.fit), job, piece)
+
+
+def release_of(running: RunningJob, now: Instant, terrain: Terrain) -> Release:
+    """Return when a running job's piece comes back; a job over its limit is expected to end at once."""
+    numbers = ((terrain.numbers.get(name.casefold()), taken) for name, taken in running.allocation)
+    held = tuple((number, taken) for number, taken in numbers if number is not None)
+    total = sum(taken for _, taken in running.allocation)
+    piece = Piece(
+        held, running.request.exclusive, licences_of(*licence_wishes(running.request), ((0, total),))
+    )
+    return release(Instant(max(running.end, now)), running.job, piece)
+
+
+def promise(need: Need, now: Board, releases: Iterable[Release], at_last: Board) -> Promise | None:
+    """Return the earliest promise for a need that does not fit now, or None if no end will help.
+
+    Jobs without a limit end at NEVER, one after the other, the smallest first.  `at_last` is the board
+    with nothing on it: holders the view does not name, such as jobs just ending, go at NEVER too.
+    Cost:  O(log(releases)) placements, because what fits still fits when more is free.
+    """
+    least = fewest(need)
+    ordered = sorted(releases, key=lambda release: release[:3])
+    steps = _steps(ordered)
+    first = bisect_left(steps, True, key=lambda step: fit(least, _after(now, ordered[:step])) is not None)
+    if first < len(steps):
+        return promised(need, ordered[steps[first] - 1].at, _after(now, ordered[: steps[first]]))
+    return promised(need, NEVER, at_last.copy())
+
+
+def promised(need: Need, at: Instant, board: Board) -> Promise | None:
+    """Return the promise of a minimum at this instant, or None if it does not fit on the board."""
+    least = fewest(need)
+    found = fit(least, board)
+    return None if found is None else Promise(at, board, Piece(found, need.exclusive, need.licences(found)))
+
+
+def _steps(ordered: Sequence[Release]) -> list[int]:
+    """Return after how many releases to look: those of one instant come together, but not those at NEVER."""
+    steps: list[int] = []
+    count = 0
+    for at, together in groupby(ordered, key=lambda release: release.at):
+        size = len(list(together))
+        steps += range(count + 1, count + size + 1) if at == NEVER else [count + size]
+        count += size
+    return steps
+
+
+def _after(board: Board, ended: Iterable[Release]) -> Board:
+    then = board.copy()
+    for each in ended:
+        then.lift(each.piece)
+    return then

@@ -1,0 +1,118 @@
+"""A request worked out for the nodes of one pass, so that it can be asked for again and again."""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from headnode.core.model.job import JobRequest, NodeGroupOp, UnitType
+from headnode.core.scheduling.board import Board, Fit
+from headnode.core.scheduling.terrain import Order, Terrain
+from headnode.core.scheduling.view import RunningJob
+
+
+class Need(NamedTuple):
+    """How much of what, and on which nodes.  `minimum`, `maximum` and `share` count `unit`."""
+
+    unit: UnitType
+    minimum: int
+    maximum: int
+    exclusive: bool
+    whole: bool  # takes idle nodes only, and all of each
+    single: bool
+    share: int  # so much of it must be on nodes the job holds alone
+    required: frozenset[int]
+    impossible: bool  # a required node is not there, or more are required than the maximum allows
+    alternatives: tuple[Order, ...]
+    fixed: Mapping[str, int]  # licences, whatever the size
+    each: frozenset[str]  # licences for every processor
+
+    def licences(self, fit: Fit) -> dict[str, int]:
+        """Return the licences that a job of this need holds with these processors."""
+        return licences_of(self.fixed, self.each, fit)
+
+
+def need_of(request: JobRequest, terrain: Terrain) -> Need:
+    """Work a request out."""
+    least = max(1, request.minimum, request.node_share)
+    most = max(least, request.maximum)
+    whole = request.exclusive or request.unit is UnitType.NODE
+    required = {name.casefold() for name in request.required_nodes}
+    fixed, each = licence_wishes(request)
+    return Need(
+        unit=request.unit,
+        minimum=most if request.start_at_maximum else least,
+        maximum=most,
+        exclusive=request.exclusive,
+        whole=whole,
+        single=request.single_node,
+        share=0 if whole else request.node_share,
+        required=frozenset(terrain.numbers[name] for name in required if name in terrain.numbers),
+        impossible=len(required) > most or not required <= terrain.numbers.keys(),
+        alternatives=terrain.alternatives(request),
+        fixed=fixed,
+        each=each,
+    )
+
+
+def growth_of(running: RunningJob, terrain: Terrain) -> Need | None:
+    """Return what a running job may still get, or None when it wants nothing or has its maximum.
+
+    The new nodes obey the rules the first ones obeyed: the same single node, the same uniform group.
+    """
+    request = running.request
+    held = [(terrain.numbers.get(name.casefold(), -1), taken) for name, taken in running.allocation]
+    most = min(running.wants, request.maximum - sum(units_in(request.unit, part, terrain) for part in held))
+    mine = {number for number, _ in held}
+    if most < 1 or (request.single_node and mine == {-1}):
+        return None
+    alternatives = terrain.alternatives(request)
+    if request.node_groups and request.node_group_op is NodeGroupOp.UNIFORM:
+        alternatives = tuple(order for order in alternatives if mine <= set(order))
+    if request.single_node:
+        alternatives = tuple(tuple(sorted(mine.intersection(order))) for order in alternatives)
+    return need_of(request, terrain)._replace(
+        minimum=1,
+        maximum=most,
+        single=False,
+        share=0,
+        required=frozenset(),
+        impossible=False,
+        alternatives=alternatives,
+        fixed={},
+    )
+
+
+def units_in(unit: UnitType, part: tuple[int, int], terrain: Terrain) -> int:
+    """Return how many units a job holds with so many processors of a node (number, processors)."""
+    number, processors = part
+    if unit is UnitType.NODE:
+        return 1
+    if unit is UnitType.PROCESSOR or number < 0:
+        return processors
+    return processors * terrain.sockets[number] // terrain.processors[number]
+
+
+def processors_for(need: Need, number: int, units: int, board: Board) -> int:
+    """Return how many processors of a node so many units of it are; part of a socket counts as all of it."""
+    size = board.terrain.processors[number]
+    if need.whole:
+        return size
+    if need.unit is UnitType.SOCKET:
+        return -(-units * size // board.terrain.sockets[number])
+    return units
+
+
+def licence_wishes(request: JobRequest) -> tuple[dict[str, int], frozenset[str]]:
+    """Return the licences a job needs whatever its size, and those it needs for every processor."""
+    fixed: dict[str, int] = {}
+    for wish in request.licences:
+        if wish.amount is not None:
+            fixed[wish.feature] = fixed.get(wish.feature, 0) + wish.amount
+    return fixed, frozenset(wish.feature for wish in request.licences if wish.amount is None)
+
+
+def licences_of(fixed: Mapping[str, int], each: Iterable[str], fit: Fit) -> dict[str, int]:
+    """Return how many licences of each feature a job holds; ``*`` is one for each of its processors."""
+    held = dict(fixed)
+    for feature in each:
+        held[feature] = held.get(feature, 0) + sum(processors for _, processors in fit)
+    return held

@@ -1,0 +1,151 @@
+"""Why a job does not fit, in words.  Counts what the placement code was offered; decides nothing itself."""
+
+from collections.abc import Iterator, Mapping
+from math import inf
+
+from headnode.core.model.job import JobRequest, UnitType
+from headnode.core.scheduling.board import Board
+from headnode.core.scheduling.decision import Reason, Why
+from headnode.core.scheduling.need import Need, need_of
+from headnode.core.scheduling.placement import fit, offers
+from headnode.core.scheduling.suitability import objection, rules_of
+from headnode.core.scheduling.terrain import Order, Terrain
+from headnode.core.scheduling.view import NodeView
+
+MOST_NODES_NAMED = 8
+"""How many nodes the short reasons of a pass name one by one."""
+
+_NONE: Mapping[str, tuple[int, int]] = {}
+
+
+def never_fits(
+    request: JobRequest, nodes: Mapping[str, NodeView], licences: Mapping[str, tuple[int, int]] = _NONE
+) -> tuple[Reason, ...]:
+    """Return why the job could not run even on the whole cluster when empty; nothing if it could.
+
+    Closed nodes count, because they may open again; removed ones do not.
+    """
+    terrain = Terrain(nodes, reopened=True)
+    board = Board.empty(terrain, {feature: total for feature, (total, _) in licences.items()})
+    need = need_of(request, terrain)
+    if fit(need, board) is not None:
+        return ()
+    reasons = (
+        *_unknown_nodes(request, terrain),
+        *_too_many_required(request, need),
+        *shortage(need, request, board),
+    )
+    return tuple(Reason(Why.NEVER_FITS, reason.text, reason.what) for reason in reasons)
+
+
+def shortage(need: Need, request: JobRequest, board: Board) -> tuple[Reason, ...]:
+    """Return the short reasons why a need does not fit on the board; never none."""
+    reasons = (
+        *_too_few(need, board),
+        *_too_few_alone(need, board),
+        *_licences(need, board),
+        *_nodes_named(need, request, board),
+    )
+    together = "what is free does not give all that the job needs at once on nodes it may use together"
+    return reasons or (Reason(Why.PROCESSORS, together),)
+
+
+def node_by_node(need: Need, request: JobRequest, board: Board) -> tuple[Reason, ...]:
+    """Return for every node that gives this need nothing, why."""
+    outs = ((number, why_out(need, request, board, number)) for number in range(len(board.terrain.names)))
+    return tuple(_node(board.terrain, number, text) for number, text in outs if text)
+
+
+def why_out(need: Need, request: JobRequest, board: Board, number: int) -> str:
+    """Return why a node gives this need nothing, or an empty string if it gives something."""
+    terrain = board.terrain
+    unsuitable = objection(rules_of(request), terrain.facts[number])
+    if unsuitable or terrain.closed[number]:
+        return unsuitable or f"takes no new work: {terrain.closed[number]}"
+    return "" if offers(need, board, (number,)) else _busy(need, board, number)
+
+
+def counted(amount: int, unit: UnitType | str) -> str:
+    """Return an amount with its unit, such as `1 processor` or `2 nodes`."""
+    return f"{amount} {unit}" if amount == 1 else f"{amount} {unit}s"
+
+
+def _too_few(need: Need, board: Board) -> Iterator[Reason]:
+    there = max((_given(need, board, order) for order in need.alternatives), default=(0, 0))
+    if there[0] < need.minimum:
+        where = "one node" if need.single else counted(there[1], "node")
+        idle = " that nothing else runs on" if need.whole or there[1] == 0 else ""
+        what = f"needs {counted(need.minimum, need.unit)}"
+        yield Reason(
+            Why.PROCESSORS, f"{what}; at most {counted(there[0], need.unit)} on {where}{idle} would fit"
+        )
+
+
+def _given(need: Need, board: Board, order: Order) -> tuple[int, int]:
+    """Return the units this list of nodes could give, and on how many nodes."""
+    units = [units for _, units in offers(need, board, order)]
+    if need.single:
+        return (max(units, default=0), 1)
+    return (sum(units), len(units))
+
+
+def _too_few_alone(need: Need, board: Board) -> Iterator[Reason]:
+    alone = max(
+        (
+            sum(units for number, units in offers(need, board, order) if board.is_idle(number))
+            for order in need.alternatives
+        ),
+        default=0,
+    )
+    if alone < need.share:
+        asked = f"an exclusive task needs {counted(need.share, need.unit)} on nodes of its own"
+        yield Reason(Why.PROCESSORS, f"{asked}; {counted(alone, need.unit)} on idle nodes would fit")
+
+
+def _licences(need: Need, board: Board) -> Iterator[Reason]:
+    for feature in sorted({*need.fixed, *need.each}):
+        asked = need.fixed.get(feature, 0) + (need.minimum if feature in need.each else 0)
+        free = board.licences.get(feature, inf)
+        if asked > free:
+            yield Reason(
+                Why.LICENCES, f"needs {asked} of licence {feature!r}; {free} would be there", feature
+            )
+
+
+def _nodes_named(need: Need, request: JobRequest, board: Board) -> Iterator[Reason]:
+    """Yield the required nodes that give nothing, and closed nodes that would otherwise serve."""
+    terrain, rules = board.terrain, rules_of(request)
+    missing = [n for n in sorted(need.required) if why_out(need, request, board, n)]
+    closed = [n for n, why in enumerate(terrain.closed) if why and not objection(rules, terrain.facts[n])]
+    outs = list(dict.fromkeys((*missing, *closed)))
+    for number in outs[:MOST_NODES_NAMED]:
+        yield _node(terrain, number, why_out(need, request, board, number))
+    if len(outs) > MOST_NODES_NAMED:
+        yield Reason(Why.NODE, f"{len(outs) - MOST_NODES_NAMED} more nodes give nothing")
+
+
+def _busy(need: Need, board: Board, number: int) -> str:
+    if board.owned[number]:
+        return "belongs to one job alone"
+    if need.whole and board.jobs[number]:
+        return f"has {counted(board.jobs[number], 'job')} on it, and this job wants nodes of its own"
+    if board.free[number] > 0:
+        return f"has {counted(board.free[number], 'processor')} free, which is not a whole {need.unit}"
+    return f"has none of its {counted(board.terrain.processors[number], 'processor')} free"
+
+
+def _node(terrain: Terrain, number: int, text: str) -> Reason:
+    return Reason(Why.NODE, f"node {terrain.names[number]!r} {text}", terrain.names[number])
+
+
+def _unknown_nodes(request: JobRequest, terrain: Terrain) -> Iterator[Reason]:
+    for name in dict.fromkeys((*request.required_nodes, *request.requested_nodes)):
+        if name.casefold() not in terrain.numbers:
+            yield Reason(Why.NODE, f"there is no node {name!r}", name)
+
+
+def _too_many_required(request: JobRequest, need: Need) -> Iterator[Reason]:
+    required = len({name.casefold() for name in request.required_nodes})
+    if required > need.maximum:
+        wanted = f"its tasks require {counted(required, 'node')}"
+        yield Reason(Why.NODE, f"{wanted}, but its maximum is {counted(need.maximum, need.unit)}")

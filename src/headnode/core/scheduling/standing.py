@@ -1,0 +1,78 @@
+"""Where a pass stands: what is free, what was given, and what the first blocked job is promised."""
+
+from typing import NamedTuple
+
+from headnode.core.model.quantities import NEVER, JobId
+from headnode.core.scheduling.board import Board, Fit, Piece
+from headnode.core.scheduling.decision import Grow, Reservation, Start
+from headnode.core.scheduling.future import Promise, Release, promise, promised, release, release_of
+from headnode.core.scheduling.need import Need
+from headnode.core.scheduling.placement import fewest, fit, shares
+from headnode.core.scheduling.terrain import Terrain
+from headnode.core.scheduling.view import View
+from headnode.core.scheduling.wishes import Wish
+
+
+class Head(NamedTuple):
+    """The first job that must wait; no promise if no job's end will help it while nodes are closed."""
+
+    job: JobId
+    need: Need
+    promise: Promise | None
+
+
+class Standing:
+    """Changes only by `grant` and `block`; what is free never grows."""
+
+    def __init__(self, view: View, terrain: Terrain) -> None:
+        now = {feature: free for feature, (_, free) in view.licences.items()}
+        in_all = {feature: total for feature, (total, _) in view.licences.items()}
+        self.board = Board.now(terrain, view.nodes, now)
+        self.head: Head | None = None
+        self.starts: list[Start] = []
+        self.grows: list[Grow] = []
+        self._view, self._terrain = view, terrain
+        self._at_last = Board.empty(terrain, in_all)
+        self._given: list[Release] = []
+
+    def grant(self, wish: Wish, found: Fit) -> None:
+        """Give the wish these processors."""
+        piece = Piece(found, wish.need.exclusive, wish.need.licences(found))
+        self.board.put(piece)
+        self._given.append(release(wish.end, wish.job, piece))
+        if self.head is not None and self.head.promise is not None and not self.in_time(wish):
+            self.head = self.head._replace(promise=self.still_promised(wish, found))
+        named = shares(found, self._terrain)
+        if wish.starts:
+            self.starts.append(Start(wish.job, named, None if self.head is None else self.head.job))
+        else:
+            self.grows.append(Grow(wish.job, named))
+
+    def promise_for(self, wish: Wish) -> Promise | None:
+        """Return when the wish will fit at the latest, or None while too many nodes are closed for it."""
+        running = (release_of(job, self._view.now, self._terrain) for job in self._view.running)
+        return promise(wish.need, self.board, [*running, *self._given], self._at_last)
+
+    def can_run(self, wish: Wish) -> bool:
+        """Return whether the wish would fit on the open nodes if nothing ran there."""
+        return fit(fewest(wish.need), self._at_last) is not None
+
+    def in_time(self, wish: Wish) -> bool:
+        """Return whether the wish is over when the head's promise falls due; never without a due time."""
+        due = NEVER if self.head is None or self.head.promise is None else self.head.promise.at
+        return wish.end <= due < NEVER
+
+    def still_promised(self, wish: Wish, found: Fit) -> Promise | None:
+        """Return the head's promise if the wish keeps these processors for ever, or None if it is broken."""
+        if self.head is None or self.head.promise is None:
+            return None
+        then = self.head.promise.board.copy()
+        then.put(Piece(found, wish.need.exclusive, wish.need.licences(found)))
+        return promised(self.head.need, self.head.promise.at, then)
+
+    def reservation(self) -> Reservation | None:
+        """Return what the head is promised."""
+        if self.head is None or self.head.promise is None:
+            return None
+        kept = self.head.promise
+        return Reservation(self.head.job, kept.at, shares(kept.piece.fit, self._terrain))

@@ -1,0 +1,85 @@
+"""Which nodes can serve a request at all, and in which order they are taken.
+
+Source: CCS, "Resource sorting"; HPC Pack job properties (node groups, memory, cores per node, OrderBy).
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from headnode.core.model.job import JobRequest, NodeGroupOp, OrderKey
+from headnode.core.model.node import NodeFacts
+
+RESOURCE_ORDER = (OrderKey("memory"), OrderKey("speed"))
+"""The order of a cluster that says nothing else: memory, then processor speed, larger first."""
+
+
+class Rules(NamedTuple):
+    """What a request demands of each of its nodes.  Equal rules have the same candidates."""
+
+    asked: frozenset[str]  # empty: any node
+    excluded: frozenset[str]
+    groups: tuple[str, ...]
+    group_op: NodeGroupOp
+    memory: tuple[int | None, int | None]
+    processors: tuple[int | None, int | None]
+    order: tuple[OrderKey, ...]
+
+
+def fold(names: Iterable[str]) -> frozenset[str]:
+    """Return names as they are compared: node names are alike whatever their case, as in Windows."""
+    return frozenset(name.casefold() for name in names)
+
+
+def rules_of(request: JobRequest) -> Rules:
+    """Return what the request demands of each of its nodes."""
+    return Rules(
+        asked=fold(request.requested_nodes),
+        excluded=fold(request.excluded_nodes),
+        groups=tuple(dict.fromkeys(group.casefold() for group in request.node_groups)),
+        group_op=request.node_group_op,
+        memory=(request.minimum_memory, request.maximum_memory),
+        processors=(request.minimum_processors_per_node, request.maximum_processors_per_node),
+        order=request.order_by or RESOURCE_ORDER,
+    )
+
+
+def objection(rules: Rules, node: NodeFacts) -> str:
+    """Return why the node can never serve such requests, or an empty string if it can."""
+    name = node.name.casefold()
+    if node.processors < 1:
+        return "has no processors"
+    if rules.asked and name not in rules.asked:
+        return "is not among the requested nodes"
+    if name in rules.excluded:
+        return "is excluded by the job"
+    return (
+        _outside(rules.memory, node.memory, "MB of memory")
+        or _outside(rules.processors, node.processors, "processors")
+        or _outside_groups(rules, node)
+    )
+
+
+def resource_key(order: tuple[OrderKey, ...], node: NodeFacts) -> tuple[int | str, ...]:
+    """Return the key by which nodes are taken, smallest first; ties go by name."""
+    amounts = {"memory": node.memory, "processors": node.processors, "speed": node.speed}
+    return (*(amounts[key.by] if key.ascending else -amounts[key.by] for key in order), node.name)
+
+
+def _outside(bounds: tuple[int | None, int | None], amount: int, noun: str) -> str:
+    least, most = bounds
+    if least is not None and amount < least:
+        return f"has {amount} {noun}; the job wants at least {least}"
+    if most is not None and amount > most:
+        return f"has {amount} {noun}; the job wants at most {most}"
+    return ""
+
+
+def _outside_groups(rules: Rules, node: NodeFacts) -> str:
+    if not rules.groups:
+        return ""
+    missing = set(rules.groups) - fold(node.groups)
+    if rules.group_op is NodeGroupOp.INTERSECT and missing:
+        return f"is not in node group {', '.join(map(repr, sorted(missing)))}"
+    if len(missing) == len(rules.groups):
+        return f"is in none of the node groups {', '.join(map(repr, rules.groups))}"
+    return ""

@@ -1,0 +1,71 @@
+"""The nodes of a view, numbered, with everything about them that a pass does not change."""
+
+from collections.abc import Mapping
+
+from headnode.core.model.job import JobRequest, NodeGroupOp, OrderKey, UnitType
+from headnode.core.model.node import NodeFacts, NodeState
+from headnode.core.scheduling.suitability import Rules, fold, objection, resource_key, rules_of
+from headnode.core.scheduling.view import NodeView
+
+Order = tuple[int, ...]
+"""Numbers of nodes in the order in which they are taken."""
+
+
+class Terrain:
+    """Nodes by number.  `units` says how much of each unit a whole node is.
+
+    With `reopened`, closed nodes count as open; removed ones never do.
+    Cost:  O(nodes) to make; candidates are worked out once for each kind of rules.
+    """
+
+    def __init__(self, nodes: Mapping[str, NodeView], *, reopened: bool = False) -> None:
+        self.facts: list[NodeFacts] = [node.facts for node in nodes.values()]
+        self.names = [node.name for node in self.facts]
+        self.numbers = {name.casefold(): number for number, name in enumerate(self.names)}
+        self.closed = [_closed(node, reopened) for node in nodes.values()]
+        self.processors = [node.processors for node in self.facts]
+        self.sockets = [max(1, min(node.sockets, node.processors)) for node in self.facts]
+        self.units: dict[UnitType, list[int]] = {
+            UnitType.PROCESSOR: self.processors,
+            UnitType.SOCKET: self.sockets,
+            UnitType.NODE: [1] * len(self.facts),
+        }
+        self._sorted: dict[tuple[OrderKey, ...], list[int]] = {}
+        self._alternatives: dict[Rules, tuple[Order, ...]] = {}
+
+    def alternatives(self, request: JobRequest) -> tuple[Order, ...]:
+        """Return the open nodes the request may use, in resource order.
+
+        There are several lists, of which one must be chosen, only when groups must be uniform.
+        """
+        rules = rules_of(request)
+        known = self._alternatives.get(rules)
+        if known is None:
+            known = self._alternatives[rules] = self._worked_out(rules)
+        return known
+
+    def _worked_out(self, rules: Rules) -> tuple[Order, ...]:
+        fit = tuple(
+            number
+            for number in self._in_order(rules.order)
+            if not self.closed[number] and not objection(rules, self.facts[number])
+        )
+        if not rules.groups or rules.group_op is not NodeGroupOp.UNIFORM:
+            return (fit,)
+        return tuple(
+            tuple(number for number in fit if group in fold(self.facts[number].groups))
+            for group in rules.groups
+        )
+
+    def _in_order(self, order: tuple[OrderKey, ...]) -> list[int]:
+        known = self._sorted.get(order)
+        if known is None:
+            known = sorted(range(len(self.facts)), key=lambda number: resource_key(order, self.facts[number]))
+            self._sorted[order] = known
+        return known
+
+
+def _closed(node: NodeView, reopened: bool) -> str:
+    if reopened and node.closed != NodeState.REMOVED:
+        return ""
+    return node.closed

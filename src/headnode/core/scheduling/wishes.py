@@ -1,0 +1,62 @@
+"""What is wished for in a pass: starts and growth, one at a time, in turn order."""
+
+from collections.abc import Iterator, Sequence
+from heapq import heapify, heappop, heappush
+from typing import NamedTuple
+
+from headnode.core.model.job import JobRequest
+from headnode.core.model.quantities import Instant, JobId
+from headnode.core.scheduling.need import Need, growth_of, need_of
+from headnode.core.scheduling.terrain import Terrain
+from headnode.core.scheduling.view import Turn, View
+
+
+class Wish(NamedTuple):
+    """A running job that wants more, or the first job left of a class.  Sorted by turn, growth first."""
+
+    turn: Turn
+    starts: bool
+    place: int  # in the view's running jobs, or in its queue
+    nth: int  # which of its class, from 0
+    need: Need
+    request: JobRequest
+    end: Instant  # when what is given comes back
+
+    @property
+    def job(self) -> JobId:
+        """The job whose wish it is."""
+        return JobId(self.turn[2])
+
+
+class Wishes:
+    """Every wish in turn; the next job of a class comes up when `granted` is called for the one before."""
+
+    def __init__(self, view: View, terrain: Terrain) -> None:
+        self._turns: list[Sequence[Turn]] = [each.turns for each in view.queue]
+        self._heap = [*_growths(view, terrain), *_firsts(view, terrain)]
+        heapify(self._heap)
+
+    def __iter__(self) -> Iterator[Wish]:
+        while self._heap:
+            yield heappop(self._heap)
+
+    def granted(self, wish: Wish) -> None:
+        """Let the next job of the class come up."""
+        if wish.starts and wish.nth + 1 < len(self._turns[wish.place]):
+            following = self._turns[wish.place][wish.nth + 1]
+            heappush(self._heap, wish._replace(turn=following, nth=wish.nth + 1))
+
+
+def _growths(view: View, terrain: Terrain) -> Iterator[Wish]:
+    for place, job in enumerate(view.running):
+        need = growth_of(job, terrain) if job.wants > 0 else None
+        if need is not None:
+            yield Wish(job.turn, False, place, 0, need, job.request, job.end)
+
+
+def _firsts(view: View, terrain: Terrain) -> Iterator[Wish]:
+    for place, waiting in enumerate(view.queue):
+        if waiting.turns:
+            request = waiting.request
+            end = Instant(view.now + request.run_time)
+            yield Wish(waiting.turns[0], True, place, 0, need_of(request, terrain), request, end)
