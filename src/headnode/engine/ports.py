@@ -1,4 +1,4 @@
-"""What the engine needs of the world.  Each docstring is a promise; tests/contracts holds every adapter to it."""
+"""What the engine needs of the world.  Docstrings are promises; tests/contracts holds adapters to them."""
 
 from collections.abc import Iterator, Sequence
 from typing import Protocol
@@ -52,7 +52,7 @@ class Journal(Protocol):
     def append(
         self, events: Sequence[Event], ended: Sequence[EndedJob] = (), revived: Sequence[JobId] = ()
     ) -> int:
-        """Record the events, put `ended` jobs into the archive, take `revived` ones out; return the last number.
+        """Record the events; `ended` jobs go into the archive, `revived` ones out.  Return the last number.
 
         Raises:  Unavailable ``journal-full`` or ``journal-error``; then nothing was recorded.
         """

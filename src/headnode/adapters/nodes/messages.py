@@ -32,12 +32,17 @@ class Live(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Hello(Message, frozen=True):
-    """Agent: who I am and all I have.  `open_jobs` are the jobs that have a shepherd here."""
+    """Agent: who I am and all I have.
+
+    `open_jobs` are the jobs that have a shepherd here.  `ended` are the attempts that are over and whose
+    results were not acknowledged yet: they follow.  What is in neither table is not here and never will be.
+    """
 
     protocol: int
     facts: NodeFacts
     open_jobs: tuple[JobId, ...] = ()
     live: tuple[Live, ...] = ()
+    ended: tuple[Live, ...] = ()
 
 
 class Begun(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -12,6 +12,8 @@ from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId, Seconds
 
 Outcome = Literal["finished", "failed", "canceled"]
+EndState = Literal["finished", "failed", "canceled", "queued"]
+Cause = Literal["program", "system", "asked"]
 Place = tuple[tuple[str, tuple[int, ...]], ...]
 """Where something runs: node names, each with the numbers of the processors taken there."""
 
@@ -50,6 +52,7 @@ class JobSubmitted(JobFact, frozen=True, gc=False):
 
     order: int
     by: str = ""
+    waits_for: tuple[int, ...] = ()  # parents that have not finished
 
 
 class JobConfigured(JobFact, frozen=True, gc=False):
@@ -113,7 +116,7 @@ class Ended(msgspec.Struct, frozen=True, array_like=True, gc=False):
     task: int
     instance: int
     attempt: int
-    state: Literal["finished", "failed", "canceled", "queued"]  # queued: it will run again
+    state: EndState  # queued: it will run again
     exit_code: int | None = None
     signal: int | None = None
     started: Instant | None = None
@@ -123,7 +126,7 @@ class Ended(msgspec.Struct, frozen=True, array_like=True, gc=False):
     peak_memory: int = 0
     message: str = ""
     node: str = ""
-    cause: Literal["program", "system", "asked"] = "program"  # of a failure or a rerun
+    cause: Cause = "program"  # of a failure or a rerun
 
 
 class InstancesEnded(JobFact, frozen=True, gc=False):
@@ -149,6 +152,7 @@ class TaskCanceled(JobFact, frozen=True, gc=False):
     spans: tuple[tuple[int, int], ...]
     outcome: Outcome = "canceled"
     message: str = ""
+    withdrawn: bool = False  # somebody asked for just these: requeueing the job leaves them out
 
 
 class TaskRequeued(JobFact, frozen=True, gc=False):
@@ -189,6 +193,14 @@ class JobRequeued(JobFact, frozen=True, gc=False):
 
     by: str = ""
     message: str = ""
+    waits_for: tuple[int, ...] = ()  # parents that have not finished
+
+
+class JobRevived(JobFact, frozen=True, gc=False):
+    """An ended job came back from the archive, as it was when it ended.  `record` is an encoded JobRecord."""
+
+    record: bytes
+    by: str = ""
 
 
 class ProgressSet(JobFact, frozen=True, gc=False):
@@ -269,6 +281,7 @@ Event = (
     | DispatchStopped
     | JobEnded
     | JobRequeued
+    | JobRevived
     | ProgressSet
     | NodeRegistered
     | NodeApproved

@@ -55,14 +55,25 @@ class Ranges(msgspec.Struct):
 
     def discard(self, number: int) -> None:
         """Take one number out; nothing happens when it is not in."""
-        at = bisect_right(self.firsts, number) - 1
-        if at < 0 or number > self.lasts[at]:
+        self.discard_span(number, number)
+
+    def covers(self, first: int, last: int) -> bool:
+        """Whether every number from `first` to `last` is in."""
+        at = bisect_right(self.firsts, first) - 1
+        return at >= 0 and last <= self.lasts[at]
+
+    def discard_span(self, first: int, last: int) -> None:
+        """Take the numbers `first` to `last` out."""
+        low = bisect_left(self.lasts, first)
+        high = bisect_right(self.firsts, last)
+        if low >= high or last < first:
             return
-        first, last = self.firsts[at], self.lasts[at]
-        pieces = [(a, b) for a, b in ((first, number - 1), (number + 1, last)) if a <= b]
-        self.firsts[at : at + 1] = [a for a, _ in pieces]
-        self.lasts[at : at + 1] = [b for _, b in pieces]
-        self.count -= 1
+        ends = ((self.firsts[low], first - 1), (last + 1, self.lasts[high - 1]))
+        gone = sum(self.lasts[i] - self.firsts[i] + 1 for i in range(low, high))
+        pieces = [(a, b) for a, b in ends if a <= b]
+        self.firsts[low:high] = [a for a, _ in pieces]
+        self.lasts[low:high] = [b for _, b in pieces]
+        self.count += sum(b - a + 1 for a, b in pieces) - gone
 
     def pop_first(self) -> int:
         """Take the smallest number out and return it.

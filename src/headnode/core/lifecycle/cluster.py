@@ -1,0 +1,244 @@
+"""The state of the whole cluster: what is alive, and what follows from it.
+
+`fold.apply` is the only code that changes it.  What is recorded is in `Snapshot`; everything else here
+(queue, flows, free processors) is worked out from it.
+"""
+
+from bisect import bisect_left, insort
+from heapq import heappush
+
+import msgspec
+
+from headnode.core.lifecycle.flow import Flow
+from headnode.core.lifecycle.records import JobRecord, NodeRecord, decode_spec
+from headnode.core.lifecycle.requests import request_of
+from headnode.core.lifecycle.states import JobState
+from headnode.core.model.errors import Broken, NotFound
+from headnode.core.model.job import JobRequest, JobSpec
+from headnode.core.model.quantities import Instant, JobId
+
+Turn = tuple[int, int, int]
+
+
+class Snapshot(msgspec.Struct):
+    """Everything that must be kept to restart without the events before."""
+
+    jobs: list[JobRecord] = []
+    nodes: list[NodeRecord] = []
+    parameters: dict[str, str] = {}
+    next_job: int = 1
+    next_order: int = 1
+    version: int = 1
+
+
+class Cluster:
+    """What is alive.  Read it freely; only `fold.apply` may write."""
+
+    def __init__(self, snapshot: Snapshot | None = None) -> None:
+        kept = snapshot or Snapshot()
+        self.jobs: dict[JobId, JobRecord] = {}
+        self.nodes: dict[str, NodeRecord] = {node.facts.name: node for node in kept.nodes}
+        self.parameters = dict(kept.parameters)
+        self.next_job = kept.next_job
+        self.next_order = kept.next_order
+        # What follows from the above.
+        self.queue: dict[JobRequest, list[Turn]] = {}
+        self.held: dict[JobId, Instant] = {}
+        self.flows: dict[JobId, Flow] = {}
+        self.free: dict[str, list[int]] = {}
+        self.holders: dict[str, set[JobId]] = {}
+        self.children: dict[int, set[JobId]] = {}
+        self.deadlines: list[tuple[Instant, JobId]] = []
+        self.running: set[JobId] = set()
+        self.counts: dict[JobState, int] = {}
+        # What the engine should look at next, and jobs that are over and go to the archive.
+        self.touched: set[JobId] = set()
+        self.pass_needed = True
+        self.over: list[JobRecord] = []
+        self._classes: dict[JobId, JobRequest] = {}
+        self._interned: dict[str, str] = {}
+        for node in self.nodes.values():
+            self.open_node(node)
+        for record in kept.jobs:
+            self.adopt(record)
+
+    def snapshot(self) -> Snapshot:
+        """Return what must be kept.  It shares the records: encode it before anything changes."""
+        return Snapshot(
+            jobs=list(self.jobs.values()),
+            nodes=list(self.nodes.values()),
+            parameters=self.parameters,
+            next_job=self.next_job,
+            next_order=self.next_order,
+        )
+
+    # Reading
+
+    def job(self, job: JobId) -> JobRecord:
+        """Return a job that is alive.
+
+        Raises:  NotFound ``no-such-job``.
+        """
+        record = self.jobs.get(job)
+        if record is None:
+            raise NotFound(code="no-such-job", what=f"there is no job {job}", fix="see `hn job list /all`")
+        return record
+
+    def node(self, name: str) -> NodeRecord:
+        """Return a node.
+
+        Raises:  NotFound ``no-such-node``.
+        """
+        record = self.nodes.get(name)
+        if record is None:
+            raise NotFound(code="no-such-node", what=f"there is no node {name!r}", fix="see `hn node list`")
+        return record
+
+    def spec(self, record: JobRecord) -> JobSpec:
+        """Return the description of a job."""
+        flow = self.flows.get(record.id)
+        return flow.spec if flow is not None else decode_spec(record.spec)
+
+    def flow(self, job: JobId) -> Flow:
+        """Return the flow of a job that holds an allocation."""
+        return self.flows[job]
+
+    def request(self, record: JobRecord) -> JobRequest:
+        """Return what the scheduler needs to know of a job."""
+        known = self._classes.get(record.id)
+        return known if known is not None else request_of(self.spec(record))
+
+    def turn(self, record: JobRecord) -> Turn:
+        """Return the place of a job in the queue: smaller goes first."""
+        return (-record.priority, record.order, record.id)
+
+    # For `fold` only
+
+    def remember_request(self, record: JobRecord, spec: JobSpec) -> None:
+        """A running job's description changed: the scheduler sees the new one."""
+        self._classes[record.id] = request_of(spec)
+
+    def adopt(self, record: JobRecord) -> None:
+        """Take a record in, with everything that follows from it."""
+        record.owner = self._interned.setdefault(record.owner, record.owner)
+        self.jobs[record.id] = record
+        self.counts[record.state] = self.counts.get(record.state, 0) + 1
+        if record.state is JobState.QUEUED:
+            self.enqueue(record)
+        elif record.state in (JobState.RUNNING, JobState.ENDING):
+            self.open_run(record)
+
+    def move(self, record: JobRecord, state: JobState) -> None:
+        """Give a job another state and keep the counts right."""
+        self.counts[record.state] -= 1
+        record.state = state
+        self.counts[state] = self.counts.get(state, 0) + 1
+        self.touched.add(record.id)
+        self.pass_needed = True
+
+    def enqueue(self, record: JobRecord) -> None:
+        """Put a queued job where passes find it, unless it is held or waits for parents."""
+        for parent in record.waits_for:
+            self.children.setdefault(parent, set()).add(record.id)
+        if record.hold_until is not None:
+            self.held[record.id] = record.hold_until
+        else:
+            self._line_up(record)
+
+    def _line_up(self, record: JobRecord) -> None:
+        if record.waits_for:
+            return
+        request = request_of(decode_spec(record.spec))
+        turns = self.queue.get(request)
+        if turns is None:
+            turns = self.queue[request] = []
+        else:  # equal requests share one object: 100,000 alike jobs hold it once
+            request = self._class_of(turns, request)
+        self._classes[record.id] = request
+        insort(turns, self.turn(record))
+        self.pass_needed = True
+
+    def _class_of(self, turns: list[Turn], request: JobRequest) -> JobRequest:
+        return self._classes.get(JobId(turns[0][2]), request) if turns else request
+
+    def dequeue(self, record: JobRecord) -> None:
+        """Take a job out of everything that `enqueue` put it in."""
+        for parent in record.waits_for:
+            waiting = self.children.get(parent, set())
+            waiting.discard(record.id)
+            if not waiting:
+                self.children.pop(parent, None)
+        self.held.pop(record.id, None)
+        request = self._classes.pop(record.id, None)
+        if request is not None:
+            turns = self.queue[request]
+            at = bisect_left(turns, self.turn(record))
+            if at == len(turns) or turns[at][2] != record.id:
+                raise Broken(code="queue", what=f"job {record.id} is not in the queue where it should be")
+            del turns[at]
+            if not turns:
+                del self.queue[request]
+        self.pass_needed = True
+
+    def release_due(self, now: Instant) -> None:
+        """Let the jobs go whose hold is over; they may start from now on."""
+        for job in [job for job, until in self.held.items() if until <= now]:
+            del self.held[job]
+            self._line_up(self.jobs[job])
+
+    def open_run(self, record: JobRecord) -> None:
+        """Work out what follows from a job's allocation."""
+        run = record.run
+        if run is None:
+            raise Broken(code="no-run", what=f"job {record.id} is {record.state} and has no run")
+        self.running.add(record.id)
+        self._classes[record.id] = request_of(decode_spec(record.spec))
+        for node, processors in run.allocation.items():
+            self.take(record.id, node, processors)
+        self.flows[record.id] = Flow(record, run)
+        if run.deadline is not None:
+            heappush(self.deadlines, (run.deadline, record.id))
+        self.touched.add(record.id)
+
+    def close_run(self, record: JobRecord) -> None:
+        """Give back everything a job holds."""
+        if record.run is not None:
+            for node, processors in record.run.allocation.items():
+                self.give_back(record.id, node, processors)
+            record.run.allocation = {}
+        self.running.discard(record.id)
+        self.flows.pop(record.id, None)
+        self._classes.pop(record.id, None)
+        self.pass_needed = True
+
+    def take(self, job: JobId, node: str, processors: tuple[int, ...]) -> None:
+        """Mark processors of a node as held by a job."""
+        free = self.free.setdefault(node, [])
+        for number in processors:
+            if number in free:
+                free.remove(number)
+        self.holders.setdefault(node, set()).add(job)
+
+    def give_back(self, job: JobId, node: str, processors: tuple[int, ...]) -> None:
+        """Mark processors of a node as free; the job holds nothing else there, or says so by `take`."""
+        record = self.nodes.get(node)
+        there = record.facts.processors if record else 0
+        free = self.free.setdefault(node, [])
+        for number in processors:
+            if number < there and number not in free:
+                insort(free, number)
+        self.holders.setdefault(node, set()).discard(job)
+        self.pass_needed = True
+
+    def open_node(self, node: NodeRecord) -> None:
+        """Work out what is free of a node that is new or has changed."""
+        name = node.facts.name
+        held = {
+            number
+            for job in self.holders.get(name, ())
+            if (run := self.jobs[job].run) is not None
+            for number in run.allocation.get(name, ())
+        }
+        self.free[name] = [number for number in range(node.facts.processors) if number not in held]
+        self.holders.setdefault(name, set())
+        self.pass_needed = True

@@ -1,0 +1,355 @@
+"""Decide about whole jobs: creating, submitting, modifying, starting, growing, running again."""
+
+from collections.abc import Mapping
+
+from headnode.core.lifecycle import commands as c
+from headnode.core.lifecycle import events as e
+from headnode.core.lifecycle.allocating import pick, surplus
+from headnode.core.lifecycle.cluster import Cluster
+from headnode.core.lifecycle.dispatching import dispatches
+from headnode.core.lifecycle.events import Event
+from headnode.core.lifecycle.permission import may_change
+from headnode.core.lifecycle.records import JobRecord, Run, encode_record, encode_spec
+from headnode.core.lifecycle.states import JobState
+from headnode.core.model.checks import check
+from headnode.core.model.errors import BadRequest, NotAllowed, NotFound, WrongState
+from headnode.core.model.job import JobSpec
+from headnode.core.model.node import NodeState
+from headnode.core.model.quantities import ANCHORS, Instant, JobId
+from headnode.core.model.task import TaskType
+from headnode.core.model.user import User
+
+LONGEST_HOLD = 366 * 86400  # seconds
+
+IN_PLACE_WHEN_QUEUED = frozenset(
+    {"priority", "hold_until", "notify_on_start", "notify_on_completion", "email", "run_as", "tasks"}
+)
+BY_CONFIGURING_WHEN_QUEUED = frozenset(
+    {
+        "template", "name", "project", "run_time", "run_until_canceled", "fail_on_task_failure", "unit",
+        "minimum", "maximum", "exclusive", "licences", "node_groups", "node_group_op", "minimum_memory",
+        "minimum_processors_per_node", "requested_nodes", "order_by", "process_memory", "task_retry_limit",
+    }
+)  # fmt: skip
+WHEN_RUNNING = frozenset(
+    {"project", "run_time", "name", "run_until_canceled", "priority", "notify_on_completion", "email",
+     "hold_until", "tasks"}
+)  # fmt: skip
+
+
+def create(cluster: Cluster, command: c.CreateJob, now: Instant) -> list[Event]:
+    """Make a job, and submit it if that is wished."""
+    check(command.spec)
+    job = JobId(cluster.next_job)
+    made = e.JobCreated(
+        at=now,
+        job=job,
+        owner=command.by.name,
+        uid=command.by.uid,
+        gid=command.by.gid,
+        spec=encode_spec(command.spec),
+    )
+    if not command.submit:
+        return [made]
+    return [made, _submission(cluster, job, command.spec, command.by, command.parents, now)]
+
+
+def _submission(
+    cluster: Cluster, job: JobId, spec: JobSpec, by: User, ended: Mapping[int, str], now: Instant
+) -> e.JobSubmitted:
+    check(spec)
+    _check_hold(spec, now)
+    _check_privileges(spec, by)
+    _check_kinds(spec)
+    return e.JobSubmitted(
+        at=now,
+        job=job,
+        order=cluster.next_order,
+        by=by.name,
+        waits_for=_unfinished(cluster, spec, ended, job),
+    )
+
+
+def _check_kinds(spec: JobSpec) -> None:
+    for number, task in enumerate(spec.tasks, 1):
+        if task.kind not in (TaskType.BASIC, TaskType.SWEEP):
+            raise BadRequest(
+                code="task-type",
+                what=f"task {number} {task.name!r} is of type {task.kind.value}, which does not run yet",
+                fix="use basic and parametric sweep tasks",
+            )
+
+
+def _check_hold(spec: JobSpec, now: Instant) -> None:
+    if spec.hold_until is not None and spec.hold_until > now + LONGEST_HOLD:
+        raise BadRequest(
+            code="hold-until", what="hold-until is more than a year ahead", fix="choose a time within a year"
+        )
+
+
+def _check_privileges(spec: JobSpec, by: User) -> None:
+    if by.administrator:
+        return
+    if spec.priority > ANCHORS["Normal"]:
+        raise NotAllowed(
+            code="priority-privilege",
+            what=f"only administrators may use a priority above Normal ({ANCHORS['Normal']})",
+            fix="use Normal or less, or ask an administrator to raise it with `hn job modify`",
+        )
+
+
+def _unfinished(cluster: Cluster, spec: JobSpec, ended: Mapping[int, str], job: JobId) -> tuple[int, ...]:
+    waits = []
+    for parent in spec.parents:
+        alive = cluster.jobs.get(JobId(parent))
+        if parent == job or (alive is None and parent not in ended):
+            raise NotFound(
+                code="no-such-parent",
+                what=f"parent job {parent} does not exist",
+                fix="submit the parent first and name its id",
+            )
+        if alive is not None and alive.state is JobState.CONFIGURING:
+            raise WrongState(
+                code="parent-not-submitted",
+                what=f"parent job {parent} has not been submitted",
+                fix=f"submit it first: hn job submit /id:{parent}",
+            )
+        if ended.get(parent) != JobState.FINISHED:
+            waits.append(parent)
+    return tuple(waits)
+
+
+def submit(cluster: Cluster, command: c.SubmitJob, now: Instant) -> list[Event]:
+    """Put a configured job into the queue."""
+    record = cluster.job(command.job)
+    may_change(command.by, record)
+    if record.state is not JobState.CONFIGURING:
+        raise WrongState(
+            code="already-submitted",
+            what=f"job {record.id} is {record.state.value}: only a job that was not submitted can be",
+            fix=f"copy it: hn job clone {record.id}; or run it again: hn job requeue {record.id}",
+        )
+    return [_submission(cluster, record.id, cluster.spec(record), command.by, command.parents, now)]
+
+
+def modify(cluster: Cluster, command: c.ModifyJob, now: Instant) -> list[Event]:
+    """Replace a job's description where its state allows it."""
+    record = command.archived or cluster.job(command.job)
+    may_change(command.by, record)
+    if command.spec.priority != record.priority:
+        _check_privileges(command.spec, command.by)
+    check(command.spec)
+    modified = e.JobModified(
+        at=now,
+        job=record.id,
+        spec=encode_spec(command.spec),
+        by=command.by.name,
+        what=", ".join(command.fields),
+    )
+    if record.state in (JobState.FAILED, JobState.CANCELED) and command.archived is not None:
+        revived = e.JobRevived(at=now, job=record.id, record=encode_record(record), by=command.by.name)
+        return [revived, e.JobConfigured(at=now, job=record.id, by=command.by.name), modified]
+    _refuse_fields(record, _changeable(record), command.fields)
+    if record.state is JobState.RUNNING:
+        _check_running(record, command)
+    if record.state is JobState.QUEUED:
+        _check_hold(command.spec, now)
+        _check_kinds(command.spec)
+    return [modified]
+
+
+def _changeable(record: JobRecord) -> frozenset[str] | None:
+    """Return the fields that may change in this state; None for all."""
+    if record.state is JobState.CONFIGURING:
+        return None
+    if record.state is JobState.QUEUED:
+        return IN_PLACE_WHEN_QUEUED | BY_CONFIGURING_WHEN_QUEUED
+    return WHEN_RUNNING if record.state is JobState.RUNNING else frozenset()
+
+
+def _refuse_fields(record: JobRecord, allowed: frozenset[str] | None, fields: tuple[str, ...]) -> None:
+    if allowed is None:
+        return
+    wrong = sorted(set(fields) - allowed)
+    if wrong:
+        raise WrongState(
+            code="not-modifiable",
+            what=f"{', '.join(wrong)} of job {record.id} cannot change while it is {record.state.value}",
+            fix=f"make a changed copy: hn job clone {record.id}"
+            if not allowed
+            else f"in this state only these can: {', '.join(sorted(allowed))}",
+        )
+
+
+def _check_running(record: JobRecord, command: c.ModifyJob) -> None:
+    run = record.run
+    if "run_time" in command.fields and run is not None and run.backfilled:
+        raise WrongState(
+            code="backfilled",
+            what=f"the run time limit of job {record.id} cannot change: it was backfilled because of it",
+            fix="let it end, or cancel it and submit it again",
+        )
+    if run is not None and run.outcome is not None and "tasks" in command.fields:
+        raise WrongState(
+            code="ending",
+            what=f"job {record.id} takes no new tasks: it was asked to end",
+            fix="submit them as a job of their own",
+        )
+    _check_kinds(command.spec)
+
+
+def set_progress(cluster: Cluster, command: c.SetProgress, now: Instant) -> list[Event]:
+    """Note how far a job is."""
+    record = cluster.job(command.job)
+    may_change(command.by, record)
+    if command.percent is not None and not 0 <= command.percent <= 100:
+        raise BadRequest(
+            code="progress", what=f"progress {command.percent} is not a percentage", fix="write 0 to 100"
+        )
+    return [e.ProgressSet(at=now, job=record.id, percent=command.percent, message=command.message)]
+
+
+def requeue(cluster: Cluster, command: c.RequeueJob, now: Instant) -> list[Event]:
+    """Run a running, failed or canceled job again, but for what has finished."""
+    record = command.archived or cluster.job(command.job)
+    may_change(command.by, record)
+    spec = cluster.spec(record)
+    if record.state is JobState.RUNNING and record.run is not None:
+        _refuse_rerun(record, spec, [i for i, p in enumerate(record.run.tasks) if p.live or p.failed])
+        ending = e.JobEnding(
+            at=now,
+            job=record.id,
+            outcome="canceled",
+            message=f"requeued by {command.by.name}",
+            by=command.by.name,
+            requeue=True,
+        )
+        return [ending, *stop_live(record, "canceled", "the job was requeued", now)]
+    if record.state in (JobState.FAILED, JobState.CANCELED) and command.archived is not None:
+        tasks = record.run.tasks if record.run else []
+        _refuse_rerun(record, spec, [i for i, p in enumerate(tasks) if p.failed])
+        _check_kinds(spec)
+        return [
+            e.JobRevived(at=now, job=record.id, record=encode_record(record), by=command.by.name),
+            e.JobRequeued(
+                at=now,
+                job=record.id,
+                by=command.by.name,
+                waits_for=_unfinished(cluster, spec, command.parents, record.id),
+            ),
+        ]
+    raise WrongState(
+        code="not-requeueable",
+        what=f"job {record.id} is {record.state.value}: only running, failed or canceled ones can run again",
+        fix=f"make a copy with `hn job clone {record.id}`" if record.state is JobState.FINISHED else "",
+    )
+
+
+def _refuse_rerun(record: JobRecord, spec: JobSpec, indexes: list[int]) -> None:
+    fixed = [str(i + 1) for i in indexes if not spec.tasks[i].rerunnable]
+    if fixed:
+        raise WrongState(
+            code="not-rerunnable",
+            what=f"job {record.id} cannot be requeued: its tasks {', '.join(fixed[:10])} are not rerunnable",
+            fix="mark tasks that may run twice with /rerunnable, or submit a copy with `hn job clone`",
+        )
+
+
+def stop_live(
+    record: JobRecord, outcome: e.Outcome, message: str, now: Instant, force: bool = False
+) -> list[Event]:
+    """Return the events that stop whatever of the job is live."""
+    run: Run | None = record.run
+    if run is None:
+        return []
+    return [
+        e.InstancesStopping(
+            at=now,
+            job=record.id,
+            task=index + 1,
+            instances=tuple(sorted(progress.live)),
+            outcome=outcome,
+            message=message,
+            force=force,
+        )
+        for index, progress in enumerate(run.tasks)
+        if progress.live
+    ]
+
+
+def start(cluster: Cluster, command: c.StartJob, now: Instant) -> list[Event]:
+    """Give a queued job its processors, if they are still free."""
+    record = cluster.jobs.get(command.job)
+    if record is None or record.state is not JobState.QUEUED:
+        return []
+    return [
+        e.JobStarted(
+            at=now,
+            job=record.id,
+            allocation=pick(cluster, record, command.shares),
+            backfilled=command.backfilled,
+        )
+    ]
+
+
+def grow(cluster: Cluster, command: c.GrowJob, now: Instant) -> list[Event]:
+    """Give a running job more processors, if they are still free."""
+    record = cluster.jobs.get(command.job)
+    if record is None or record.state is not JobState.RUNNING:
+        return []
+    return [e.AllocationGrown(at=now, job=record.id, added=pick(cluster, record, command.shares))]
+
+
+def attend(cluster: Cluster, command: c.Attend, now: Instant) -> list[Event]:
+    """Dispatch what can be, give back what is not needed, end what is over."""
+    record = cluster.jobs.get(command.job)
+    if record is None or record.run is None:
+        return []
+    if record.state is JobState.ENDING:
+        return _end_if_still(record, record.run, now)
+    if record.state is not JobState.RUNNING:
+        return []
+    flow = cluster.flow(record.id)
+    if record.run.outcome is None:
+        if flow.open == 0 and not flow.spec.run_until_canceled:
+            return [_over(record, record.run, now)]
+        placed = dispatches(cluster, record, now) if flow.ready else []
+        if placed:
+            return list(placed)
+    elif not flow.lanes:
+        return [e.JobEnded(at=now, job=record.id, outcome=record.run.outcome, message=record.message)]
+    return list(surplus(cluster, record, now))
+
+
+def _end_if_still(record: JobRecord, run: Run, now: Instant) -> list[Event]:
+    if any(progress.live for progress in run.tasks):
+        return []
+    if run.requeue:
+        return [e.JobRequeued(at=now, job=record.id, message=record.message)]
+    return [e.JobEnded(at=now, job=record.id, outcome=run.outcome or "canceled", message=record.message)]
+
+
+def _over(record: JobRecord, run: Run, now: Instant) -> e.JobEnded:
+    failed = [index + 1 for index, progress in enumerate(run.tasks) if progress.failed]
+    if not failed:
+        return e.JobEnded(at=now, job=record.id, outcome="finished")
+    named = ", ".join(map(str, failed[:5])) + (" and others" if len(failed) > 5 else "")
+    return e.JobEnded(
+        at=now,
+        job=record.id,
+        outcome="failed",
+        message=f"task{'s' if len(failed) > 1 else ''} {named} failed",
+    )
+
+
+def closed_nodes(cluster: Cluster) -> dict[str, str]:
+    """Return the nodes that take no new work, each with the reason."""
+    words = {
+        NodeState.PENDING: "waits for an administrator's approval",
+        NodeState.PAUSED: "is paused",
+        NodeState.UNREACHABLE: "is unreachable",
+        NodeState.LOST_PAUSED: "is unreachable and paused",
+    }
+    return {
+        name: words[node.state] for name, node in cluster.nodes.items() if node.state is not NodeState.READY
+    }

@@ -1,0 +1,81 @@
+"""Decide about nodes and cluster parameters.
+
+Source: CCS, "Node status and life cycle".
+"""
+
+from headnode.core.lifecycle import commands as c
+from headnode.core.lifecycle import events as e
+from headnode.core.lifecycle.arrows import NODE_ARROWS
+from headnode.core.lifecycle.cluster import Cluster
+from headnode.core.lifecycle.events import Event
+from headnode.core.lifecycle.permission import must_administer
+from headnode.core.model.errors import BadRequest, WrongState
+from headnode.core.model.node import NodeState
+from headnode.core.model.quantities import Instant
+
+
+def register(cluster: Cluster, command: c.RegisterNode, now: Instant) -> list[Event]:
+    """A node can be reached and says what it is."""
+    name = command.facts.name
+    known = cluster.nodes.get(name)
+    if known is None:
+        return [e.NodeRegistered(at=now, facts=command.facts, approved=command.approved)]
+    events: list[Event] = []
+    if known.facts != command.facts:
+        events.append(e.NodeRegistered(at=now, facts=command.facts))
+    if known.state in (NodeState.UNREACHABLE, NodeState.LOST_PAUSED):
+        events.append(e.NodeReachable(at=now, node=name))
+    return events
+
+
+def vanished(cluster: Cluster, command: c.NodeVanished, now: Instant) -> list[Event]:
+    """The head lost a node's connection."""
+    known = cluster.nodes.get(command.node)
+    if known is None or (known.state, e.NodeUnreachable) not in NODE_ARROWS:
+        return []
+    return [e.NodeUnreachable(at=now, node=command.node)]
+
+
+NodeWish = type[e.NodeApproved] | type[e.NodePaused] | type[e.NodeResumed] | type[e.NodeRemoved]
+_WISHES: dict[str, tuple[NodeWish, NodeState]] = {
+    "approve": (e.NodeApproved, NodeState.READY),
+    "pause": (e.NodePaused, NodeState.PAUSED),
+    "resume": (e.NodeResumed, NodeState.READY),
+    "remove": (e.NodeRemoved, NodeState.REMOVED),
+}
+
+
+def change(cluster: Cluster, command: c.ChangeNode, now: Instant) -> list[Event]:
+    """An administrator changes a node; asking twice changes nothing."""
+    must_administer(command.by, f"{command.wish} nodes")
+    known = cluster.node(command.node)
+    if command.wish not in _WISHES:
+        raise BadRequest(
+            code="node-wish",
+            what=f"{command.wish!r} is nothing a node can do",
+            fix=f"use {', '.join(_WISHES)}",
+        )
+    kind, already = _WISHES[command.wish]
+    if known.state is already:
+        return []
+    if (known.state, kind) not in NODE_ARROWS:
+        raise WrongState(
+            code="node-state",
+            what=f"node {command.node!r} is {known.state.value}, so it cannot be asked to {command.wish}",
+            fix="a pending node can be approved, a ready one paused, a paused one resumed",
+        )
+    if command.wish == "remove" and cluster.holders.get(command.node):
+        raise WrongState(
+            code="node-busy",
+            what=f"node {command.node!r} runs jobs {sorted(cluster.holders[command.node])}",
+            fix="pause it and wait until they have ended, or cancel them",
+        )
+    return [kind(at=now, node=command.node, by=command.by.name)]
+
+
+def set_parameter(cluster: Cluster, command: c.SetParameter, now: Instant) -> list[Event]:
+    """An administrator sets a cluster parameter; the engine has checked name and value."""
+    must_administer(command.by, "set cluster parameters")
+    if cluster.parameters.get(command.name) == command.value:
+        return []
+    return [e.ParameterSet(at=now, name=command.name, value=command.value, by=command.by.name)]

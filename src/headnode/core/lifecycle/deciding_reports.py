@@ -1,0 +1,237 @@
+"""Decide what the reports of nodes mean: how tasks ended, and what follows for their job.
+
+Stale and repeated reports cause nothing: an attempt number is used once.
+"""
+
+from headnode.core.lifecycle import commands as c
+from headnode.core.lifecycle import events as e
+from headnode.core.lifecycle.cluster import Cluster
+from headnode.core.lifecycle.deciding_stops import fail_job
+from headnode.core.lifecycle.events import Ended, Event
+from headnode.core.lifecycle.flow import Flow
+from headnode.core.lifecycle.records import JobRecord, LiveInstance, Run
+from headnode.core.lifecycle.states import JobState, TaskState
+from headnode.core.model.job import JobSpec
+from headnode.core.model.quantities import Instant
+from headnode.core.model.task import TaskSpec
+
+RETRIES_AFTER_LOSS = 3  # HPC Pack TaskRetryCount
+
+
+def started(cluster: Cluster, command: c.ReportStarted, now: Instant) -> list[Event]:
+    """Note which attempts run."""
+    record = cluster.jobs.get(command.job)
+    if record is None or record.run is None:
+        return []
+    fresh = tuple(b for b in command.begun if _is_fresh(record.run, b))
+    return [e.InstancesStarted(at=now, job=record.id, begun=fresh)] if fresh else []
+
+
+def _is_fresh(run: Run, begun: e.Begun) -> bool:
+    live = _live(run, begun.task, begun.instance, begun.attempt)
+    return live is not None and live.started is None
+
+
+def _live(run: Run, task: int, instance: int, attempt: int) -> LiveInstance | None:
+    if not 1 <= task <= len(run.tasks):
+        return None
+    live = run.tasks[task - 1].live.get(instance)
+    return live if live is not None and live.attempt == attempt else None
+
+
+def ended(cluster: Cluster, command: c.ReportEnded, now: Instant) -> list[Event]:
+    """Note how attempts ended, and stop the job when that follows."""
+    record = cluster.jobs.get(command.job)
+    if record is None or record.run is None or record.id not in cluster.flows:
+        return []
+    flow = cluster.flow(record.id)
+    judged: dict[tuple[int, int], Ended] = {}
+    for report in command.reports:
+        live = _live(record.run, report.task, report.instance, report.attempt)
+        if live is not None:
+            how = _judge(flow, record, live, report, command.node)
+            judged[report.task, report.instance] = how
+    if not judged:
+        return []
+    over = tuple(judged.values())
+    return [
+        e.InstancesEnded(at=now, job=record.id, ended=over),
+        *_consequences(record, record.run, flow, over, now),
+    ]
+
+
+def _judge(flow: Flow, record: JobRecord, live: LiveInstance, report: c.Report, node: str) -> Ended:
+    """Say how one attempt ended, in the head's words."""
+    task = flow.spec.tasks[report.task - 1]
+    retries = flow.run.tasks[report.task - 1].retries.get(report.instance, 0)
+    state, cause, message = _verdict(flow.spec, task, record, live, report, retries)
+    return Ended(
+        task=report.task,
+        instance=report.instance,
+        attempt=report.attempt,
+        state=state,
+        exit_code=report.exit_code,
+        signal=report.signal,
+        started=report.started,
+        ended=report.ended,
+        user_time=report.user_time,
+        system_time=report.system_time,
+        peak_memory=report.peak_memory,
+        message=message,
+        node=node,
+        cause=cause,
+    )
+
+
+Verdict = tuple[e.EndState, e.Cause, str]
+
+
+def _verdict(
+    spec: JobSpec, task: TaskSpec, record: JobRecord, live: LiveInstance, report: c.Report, retries: int
+) -> Verdict:
+    stopping = live.outcome if live.state is TaskState.ENDING else None
+    again = record.state is JobState.ENDING and record.run is not None and record.run.requeue
+    if report.kind == "exited" and _is_success(spec, task, report):
+        return "finished", "program", report.message
+    if report.kind == "never-ran":
+        if stopping is None or again:
+            return "queued", "asked", ""
+        return "canceled", "asked", live.message
+    if again:
+        return "queued", "asked", live.message
+    if stopping is not None and report.kind in ("stopped", "exited", "lost"):
+        return stopping, "asked", live.message
+    if report.kind == "lost":
+        return _after_loss(task, report, retries)
+    return _after_failure(spec, report, retries)
+
+
+def _is_success(spec: JobSpec, task: TaskSpec, report: c.Report) -> bool:
+    valid = spec.valid_exit_codes if task.valid_exit_codes is None else task.valid_exit_codes
+    code = report.exit_code
+    return code is not None and any(low <= code <= high for low, high in valid)
+
+
+def _after_loss(task: TaskSpec, report: c.Report, retries: int) -> Verdict:
+    lost = report.message or "the node lost the task"
+    if task.rerunnable and retries < RETRIES_AFTER_LOSS:
+        return "queued", "system", lost
+    why = f"after {retries} retries" if task.rerunnable else "and it is not rerunnable"
+    return "failed", "system", f"{lost}, {why}"
+
+
+def _after_failure(spec: JobSpec, report: c.Report, retries: int) -> Verdict:
+    if report.kind == "exited" and retries < spec.task_retry_limit:
+        return "queued", "program", _words(report)
+    return "failed", "program", _words(report)
+
+
+def _words(report: c.Report) -> str:
+    if report.message:
+        return report.message
+    if report.kind == "timed-out":
+        return "the task's run time limit was over"
+    if report.signal is not None:
+        return f"the program was ended by signal {report.signal}"
+    return f"the program ended with exit code {report.exit_code}"
+
+
+def _consequences(
+    record: JobRecord, run: Run, flow: Flow, over: tuple[Ended, ...], now: Instant
+) -> list[Event]:
+    """Return what failed tasks do to the rest of their job."""
+    failed = [how for how in over if how.state == "failed"]
+    if not failed or record.state is not JobState.RUNNING or run.outcome is not None:
+        return []
+    critical = _critical(flow, run, failed)
+    if critical is not None:
+        return fail_job_after(record, run, over, f"task {record.id}.{critical} failed", now)
+    if flow.spec.fail_dependent_tasks:
+        return _fail_dependents(record, run, flow, failed, now)
+    return []
+
+
+def _critical(flow: Flow, run: Run, failed: list[Ended]) -> int | None:
+    """Return a task whose failure fails the whole job."""
+    if flow.spec.fail_on_task_failure:
+        return failed[0].task
+    for how in failed:
+        task = flow.spec.tasks[how.task - 1]
+        now_failed = sum(1 for other in failed if other.task == how.task)
+        in_all = len(run.tasks[how.task - 1].failed) + now_failed
+        if task.fail_job_on_failure and in_all >= task.fail_job_count:
+            return how.task
+    return None
+
+
+def fail_job_after(
+    record: JobRecord, run: Run, over: tuple[Ended, ...], message: str, now: Instant
+) -> list[Event]:
+    """Return the events that fail the job; instances in `over` are no longer live, or queued again."""
+    gone = {(how.task, how.instance) for how in over}
+    events: list[Event] = []
+    for event in fail_job(record, run, message, now):
+        if isinstance(event, e.InstancesStopping):
+            left = tuple(n for n in event.instances if (event.task, n) not in gone)
+            if left:
+                events.append(
+                    e.InstancesStopping(
+                        at=now,
+                        job=record.id,
+                        task=event.task,
+                        instances=left,
+                        outcome="canceled",
+                        message=message,
+                    )
+                )
+        else:
+            events.append(event)
+    again = [how for how in over if how.state == "queued"]
+    return events + [
+        e.TaskCanceled(
+            at=now, job=record.id, task=how.task, spans=((how.instance, how.instance),), message=message
+        )
+        for how in again
+    ]
+
+
+def _fail_dependents(
+    record: JobRecord, run: Run, flow: Flow, failed: list[Ended], now: Instant
+) -> list[Event]:
+    doomed = {index for how in failed for index in flow.dependents(how.task - 1)}
+    return [
+        e.TaskCanceled(
+            at=now,
+            job=record.id,
+            task=index + 1,
+            spans=tuple(run.tasks[index].queued.spans()),
+            outcome="failed",
+            message="a task it depends on failed",
+        )
+        for index in sorted(doomed)
+        if run.tasks[index].queued
+    ]
+
+
+def give_up_node(cluster: Cluster, command: c.GiveUpNode, now: Instant) -> list[Event]:
+    """Everything on a node that does not come back is lost; jobs left too small go back to the queue."""
+    events: list[Event] = []
+    for job in sorted(cluster.holders.get(command.node, ())):
+        record = cluster.jobs[job]
+        if record.run is None or job not in cluster.flows:
+            continue
+        reports = tuple(
+            c.Report(
+                task=index + 1,
+                instance=instance,
+                attempt=live.attempt,
+                kind="lost",
+                ended=now,
+                message=f"node {command.node} was lost",
+            )
+            for index, progress in enumerate(record.run.tasks)
+            for instance, live in sorted(progress.live.items())
+            if any(node == command.node for node, _ in live.place)
+        )
+        events += ended(cluster, c.ReportEnded(node=command.node, job=job, reports=reports), now)
+    return events

@@ -1,0 +1,205 @@
+"""Decide about stopping: cancel, finish, run time limits, single tasks; and about running tasks again.
+
+Source: HPC Pack success, failure, cancel, finish and requeue: a running task that is canceled ends failed, a
+queued one canceled; finishing a job fails nothing.
+"""
+
+from headnode.core.lifecycle import commands as c
+from headnode.core.lifecycle import events as e
+from headnode.core.lifecycle.cluster import Cluster
+from headnode.core.lifecycle.deciding_jobs import stop_live
+from headnode.core.lifecycle.events import Event, Outcome
+from headnode.core.lifecycle.permission import may_change
+from headnode.core.lifecycle.records import JobRecord, Run, TaskProgress, all_queued
+from headnode.core.lifecycle.states import JobState
+from headnode.core.model.errors import BadRequest, NotFound, WrongState
+from headnode.core.model.quantities import Instant
+from headnode.core.model.ranges import Ranges
+
+LONGEST_MESSAGE = 320  # characters; Compute Cluster's width of a message
+
+
+def stop_job(cluster: Cluster, command: c.StopJob, now: Instant) -> list[Event]:
+    """Cancel or finish a job, wherever it is in its life."""
+    record = cluster.job(command.job)
+    may_change(command.by, record)
+    if len(command.message) > LONGEST_MESSAGE:
+        raise BadRequest(
+            code="message",
+            what=f"the message has {len(command.message)} characters",
+            fix=f"use at most {LONGEST_MESSAGE}",
+        )
+    word = "canceled" if command.outcome == "canceled" else "finished"
+    message = command.message or f"{word} by {command.by.name}"
+    if command.outcome == "finished" and record.state is JobState.CONFIGURING:
+        raise WrongState(
+            code="not-finishable",
+            what=f"job {record.id} was not submitted: only queued and running jobs can be finished",
+            fix=f"cancel it: hn job cancel {record.id}",
+        )
+    if record.state in (JobState.CONFIGURING, JobState.QUEUED):
+        return [
+            *cancel_queued(record, _tasks(cluster, record), now, message),
+            e.JobEnded(at=now, job=record.id, outcome=command.outcome, message=message),
+        ]
+    if command.graceful and record.state is JobState.RUNNING and not command.force:
+        return _stop_gracefully(record, command, message, now)
+    return _stop_running(record, command, message, now)
+
+
+def _tasks(cluster: Cluster, record: JobRecord) -> list[TaskProgress]:
+    if record.run is not None:
+        return record.run.tasks
+    return [all_queued(task.instances) for task in cluster.spec(record).tasks]
+
+
+def cancel_queued(record: JobRecord, tasks: list[TaskProgress], now: Instant, message: str) -> list[Event]:
+    """Return the events that cancel every queued instance."""
+    return [
+        e.TaskCanceled(
+            at=now, job=record.id, task=index + 1, spans=tuple(progress.queued.spans()), message=message
+        )
+        for index, progress in enumerate(tasks)
+        if progress.queued
+    ]
+
+
+def _stop_gracefully(record: JobRecord, command: c.StopJob, message: str, now: Instant) -> list[Event]:
+    stopped = e.DispatchStopped(
+        at=now, job=record.id, outcome=command.outcome, message=message, by=command.by.name
+    )
+    tasks = record.run.tasks if record.run else []
+    return [stopped, *cancel_queued(record, tasks, now, message)]
+
+
+def _stop_running(record: JobRecord, command: c.StopJob, message: str, now: Instant) -> list[Event]:
+    if record.state is JobState.ENDING and not command.force:
+        return []
+    ending = e.JobEnding(
+        at=now,
+        job=record.id,
+        outcome=command.outcome,
+        message=message,
+        by=command.by.name,
+        force=command.force,
+    )
+    why = (
+        "the task's job has been canceled" if command.outcome == "canceled" else "the task's job was finished"
+    )
+    outcome: Outcome = "failed" if command.outcome == "canceled" else "finished"
+    tasks = record.run.tasks if record.run else []
+    return [
+        ending,
+        *cancel_queued(record, tasks, now, message),
+        *stop_live(record, outcome, why, now, command.force),
+    ]
+
+
+def fail_job(record: JobRecord, run: Run, message: str, now: Instant) -> list[Event]:
+    """Return the events that stop a running job because a task of it failed."""
+    return [
+        e.JobEnding(at=now, job=record.id, outcome="failed", message=message),
+        *cancel_queued(record, run.tasks, now, message),
+        *stop_live(record, "canceled", message, now),
+    ]
+
+
+def end_overdue(cluster: Cluster, command: c.EndOverdue, now: Instant) -> list[Event]:
+    """Cancel a job whose run time limit is over."""
+    record = cluster.jobs.get(command.job)
+    if record is None or record.run is None or record.state is not JobState.RUNNING:
+        return []
+    deadline = record.run.deadline
+    if deadline is None or now < deadline:
+        return []
+    message = "run time expired"
+    return [
+        e.JobEnding(at=now, job=record.id, outcome="canceled", message=message),
+        *cancel_queued(record, record.run.tasks, now, message),
+        *stop_live(record, "failed", "the job's run time expired", now),
+    ]
+
+
+def stop_task(cluster: Cluster, command: c.StopTask, now: Instant) -> list[Event]:
+    """Cancel one instance of a task, or all of them."""
+    record = cluster.job(command.job)
+    may_change(command.by, record)
+    progress = _progress(cluster, record, command.task, command.instance)
+    spans = _only(progress.queued, command.instance)
+    live = [n for n in sorted(progress.live) if command.instance in (None, n)]
+    if not spans and not live:
+        return []
+    message = command.message or f"canceled by {command.by.name}"
+    events: list[Event] = []
+    if spans:
+        events.append(
+            e.TaskCanceled(
+                at=now, job=record.id, task=command.task, spans=spans, message=message, withdrawn=True
+            )
+        )
+    if live:
+        events.append(
+            e.InstancesStopping(
+                at=now,
+                job=record.id,
+                task=command.task,
+                instances=tuple(live),
+                outcome="failed",
+                message=message,
+                force=command.force,
+            )
+        )
+    return events
+
+
+def _progress(cluster: Cluster, record: JobRecord, task: int, instance: int | None) -> TaskProgress:
+    tasks = _tasks(cluster, record)
+    if not 1 <= task <= len(tasks):
+        raise NotFound(
+            code="no-such-task",
+            what=f"job {record.id} has no task {task}",
+            fix=f"it has tasks 1 to {len(tasks)}" if tasks else "it has no tasks",
+        )
+    count = cluster.spec(record).tasks[task - 1].instances
+    if instance is not None and not 1 <= instance <= count:
+        raise NotFound(
+            code="no-such-instance",
+            what=f"task {record.id}.{task} has no sub-task {instance}",
+            fix=f"it has sub-tasks 1 to {count}",
+        )
+    return tasks[task - 1]
+
+
+def _only(numbers: Ranges, instance: int | None) -> tuple[tuple[int, int], ...]:
+    if instance is None:
+        return tuple(numbers.spans())
+    return ((instance, instance),) if instance in numbers else ()
+
+
+def requeue_task(cluster: Cluster, command: c.RequeueTask, now: Instant) -> list[Event]:
+    """Run an instance that is over once more, or all that failed or were canceled."""
+    record = cluster.job(command.job)
+    may_change(command.by, record)
+    progress = _progress(cluster, record, command.task, command.instance)
+    task = cluster.spec(record).tasks[command.task - 1]
+    if record.state not in (JobState.QUEUED, JobState.RUNNING) or (record.run and record.run.outcome):
+        raise WrongState(
+            code="job-not-active",
+            what=f"job {record.id} is {record.state.value}, so none of its tasks can be requeued",
+            fix=f"requeue the job: hn job requeue {record.id}",
+        )
+    if not task.rerunnable:
+        raise WrongState(
+            code="not-rerunnable",
+            what=f"task {record.id}.{command.task} is not rerunnable",
+            fix="only tasks marked with /rerunnable run twice",
+        )
+    over = [progress.failed, progress.canceled] + ([progress.finished] if command.instance else [])
+    spans = tuple(span for numbers in over for span in _only(numbers, command.instance))
+    if not spans:
+        raise WrongState(
+            code="not-over",
+            what=f"nothing of task {record.id}.{command.task} has failed or was canceled",
+            fix="only what is over can be requeued",
+        )
+    return [e.TaskRequeued(at=now, job=record.id, task=command.task, spans=spans, by=command.by.name)]

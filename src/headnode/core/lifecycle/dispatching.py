@@ -1,0 +1,177 @@
+"""Which instances of a running job go where now.
+
+Source: CCS, "Task execution": in the order of the task list, filling node by node; design, section 5.
+"""
+
+from collections.abc import Iterator
+
+from headnode.core.lifecycle import events as e
+from headnode.core.lifecycle.cluster import Cluster
+from headnode.core.lifecycle.events import Place
+from headnode.core.lifecycle.flow import Flow
+from headnode.core.lifecycle.records import JobRecord, TaskProgress
+from headnode.core.model.job import UnitType
+from headnode.core.model.quantities import Instant
+from headnode.core.model.task import TaskSpec
+
+AHEAD = 0.1  # seconds of work handed to a node in advance
+MOST_AHEAD = 64  # instances
+
+
+def dispatches(cluster: Cluster, record: JobRecord, now: Instant) -> list[e.InstancesDispatched]:
+    """Return what to dispatch now.
+
+    Strict list order: a task for which there is no room yet keeps later ones from the nodes it could use,
+    so no task starves.  Short instances of one task are handed over several at a time, to run one after the
+    other at the same place, because a round trip costs more than they do.
+    """
+    flow = cluster.flow(record.id)
+    free = {node: list(numbers) for node, numbers in flow.free.items()}
+    found: list[e.InstancesDispatched] = []
+    for index in tuple(flow.ready):
+        task = flow.spec.tasks[index]
+        progress = flow.run.tasks[index]
+        room = _Room(cluster, flow, task, free)
+        batches, blocked = _fill(progress, flow, room)
+        for place, attempts in batches:
+            found.append(
+                e.InstancesDispatched(
+                    at=now, job=record.id, task=index + 1, place=place, attempts=tuple(attempts)
+                )
+            )
+        if blocked:
+            room.claim()
+        if not any(free.values()):
+            break
+    return found
+
+
+Batch = tuple[Place, list[tuple[int, int]]]
+
+
+def _fill(progress: TaskProgress, flow: Flow, room: "_Room") -> tuple[list[Batch], bool]:
+    """Return the places with the attempts that go there, and whether instances are left without a place."""
+    left = iter(progress.queued)
+    waiting = len(progress.queued)
+    depth = _depth(progress, waiting, max(1, len(flow.lanes) + room.count_places()))
+    batches: list[Batch] = [
+        (place, _next(progress, left, depth - live))
+        for place, live in _own_lanes(progress)
+        if live <= depth // 2
+    ]
+    while attempts := _next(progress, left, depth):
+        place = room.place()
+        if place is None:
+            return [batch for batch in batches if batch[1]], True
+        batches.append((place, attempts))
+    return [batch for batch in batches if batch[1]], False
+
+
+def _own_lanes(progress: TaskProgress) -> list[tuple[Place, int]]:
+    lanes: dict[Place, int] = {}
+    for live in progress.live.values():
+        lanes[live.place] = lanes.get(live.place, 0) + 1
+    return list(lanes.items())
+
+
+def _next(progress: TaskProgress, left: Iterator[int], most: int) -> list[tuple[int, int]]:
+    taken = []
+    for _ in range(most):
+        instance = next(left, None)
+        if instance is None:
+            break
+        taken.append((instance, progress.attempts.get(instance, 0) + 1))
+    return taken
+
+
+def _depth(progress: TaskProgress, waiting: int, lanes: int) -> int:
+    """Return how many instances one place should have; 1 unless they are known to be short.
+
+    Never more than half of what would be a fair share, so that all places end together.
+    """
+    if not progress.ended:
+        return 1
+    mean = max(progress.ended_time / progress.ended, AHEAD / MOST_AHEAD)
+    return max(1, min(int(AHEAD / mean), MOST_AHEAD, waiting // (2 * lanes)))
+
+
+class _Room:
+    """Where in the job's free processors one task may go."""
+
+    def __init__(self, cluster: Cluster, flow: Flow, task: TaskSpec, free: dict[str, list[int]]) -> None:
+        self._flow, self._task, self._free = flow, task, free
+        self._cluster = cluster
+        self.nodes = [node for node in flow.run.allocation if self._may_use(node)]
+
+    def _may_use(self, node: str) -> bool:
+        task = self._task
+        record = self._cluster.nodes.get(node)
+        if record is None:
+            return False
+        named = {name.lower() for name in task.required_nodes}
+        groups = {group.lower() for group in record.facts.groups}
+        return (not named or node.lower() in named) and (
+            not task.node_group or task.node_group.lower() in groups
+        )
+
+    def count_places(self) -> int:
+        """Return about how many instances fit beside each other."""
+        return sum(len(self._free.get(node, ())) for node in self.nodes) // max(1, self._task.minimum)
+
+    def claim(self) -> None:
+        """Keep what is free of this task's nodes from the tasks behind it."""
+        for node in self.nodes:
+            self._free[node] = []
+
+    def place(self) -> Place | None:
+        """Take room for one instance out of the free processors; None when there is not enough."""
+        offers = self._offers()
+        if len(self._task.required_nodes) > 1 and len(offers) < len(set(self._task.required_nodes)):
+            return None
+        if sum(units for _, _, units in offers) < self._task.minimum:
+            return None
+        place: list[tuple[str, tuple[int, ...]]] = []
+        wanted = self._task.maximum
+        must = len(self._task.required_nodes) > 1
+        for at, (node, numbers, units) in enumerate(offers):
+            later = len(offers) - at - 1 if must else 0
+            if wanted <= later:
+                break
+            used = min(units, wanted - later)
+            taken = numbers if self._task.exclusive else numbers[: self._processors(node, used)]
+            place.append((node, tuple(taken)))
+            self._free[node] = [number for number in self._free[node] if number not in taken]
+            wanted -= used
+            if wanted == 0:
+                break
+        return tuple(place)
+
+    def _offers(self) -> list[tuple[str, list[int], int]]:
+        """Return nodes with their free processors and how many of the job's units these are."""
+        offers = []
+        for node in self.nodes:
+            numbers = self._free.get(node, [])
+            held = self._flow.run.allocation[node]
+            whole = len(numbers) == len(held)
+            if self._task.exclusive and not whole:
+                continue
+            units = self._units(node, numbers, whole)
+            if units:
+                offers.append((node, numbers, units))
+        return offers
+
+    def _units(self, node: str, numbers: list[int], whole: bool) -> int:
+        unit = self._flow.spec.unit
+        if unit is UnitType.NODE:
+            return 1 if whole and numbers else 0
+        return len(numbers) // self._per_socket(node) if unit is UnitType.SOCKET else len(numbers)
+
+    def _processors(self, node: str, units: int) -> int:
+        unit = self._flow.spec.unit
+        if unit is UnitType.NODE:
+            return len(self._flow.run.allocation[node])
+        return units * self._per_socket(node) if unit is UnitType.SOCKET else units
+
+    def _per_socket(self, node: str) -> int:
+        facts = self._cluster.nodes[node].facts
+        return max(1, facts.processors // max(1, facts.sockets))

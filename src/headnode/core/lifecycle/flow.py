@@ -1,0 +1,152 @@
+"""The task flow of a job: which tasks may run next, and which processors of the job are free.
+
+Everything here follows from the job's record; it is built when needed and never recorded.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Sequence
+
+from headnode.core.lifecycle.events import Place
+from headnode.core.lifecycle.records import JobRecord, Run, decode_spec
+from headnode.core.model.job import JobSpec
+
+Waiter = str | int
+"""What a task may wait for: a task name, or a task group's number."""
+
+
+class Flow:
+    """Dependencies and free processors of one job, kept up to date by `fold`.
+
+    Source: CCS, "Task execution" and the row *depend*: all tasks of that name must be over.
+    """
+
+    def __init__(self, record: JobRecord, run: Run) -> None:
+        self.spec: JobSpec = decode_spec(record.spec)
+        self.run = run
+        self.ready: list[int] = []  # indexes of tasks that may be dispatched and have queued instances
+        self.open = 0  # tasks that are not done
+        self.remaining: dict[Waiter, int] = {}  # name or group -> its tasks that are not done
+        self.waiters: dict[Waiter, list[int]] = {}
+        self.blocks: dict[int, int] = {}  # task index -> how many names and groups it still waits for
+        self.free: dict[str, list[int]] = {}
+        self.lanes: dict[Place, int] = {}  # place -> live instances there
+        self._edges: dict[int, set[Waiter]] = {}
+        for edge in self.spec.group_edges:
+            self._edges.setdefault(edge.child, set()).add(edge.parent)
+        self.add_tasks(0)
+        self.take_stock()
+
+    def add_tasks(self, first: int) -> None:
+        """Take the tasks from index `first` on into the flow."""
+        for index in range(first, len(self.spec.tasks)):
+            if not self.run.tasks[index].is_done:
+                self.open += 1
+                for key in self._carries(index):
+                    self.remaining[key] = self.remaining.get(key, 0) + 1
+        for index in range(first, len(self.spec.tasks)):
+            awaited = [key for key in self._awaits(index) if self.remaining.get(key)]
+            if awaited:
+                self.blocks[index] = len(awaited)
+                for key in awaited:
+                    self.waiters.setdefault(key, []).append(index)
+            elif self.run.tasks[index].queued:
+                insort(self.ready, index)
+
+    def take_stock(self) -> None:
+        """Work out which processors of the allocation no live instance uses."""
+        self.lanes = {}
+        taken: dict[str, set[int]] = {}
+        for progress in self.run.tasks:
+            for live in progress.live.values():
+                self.lanes[live.place] = self.lanes.get(live.place, 0) + 1
+        for place in self.lanes:
+            for node, processors in place:
+                taken.setdefault(node, set()).update(processors)
+        self.free = {
+            node: [number for number in processors if number not in taken.get(node, ())]
+            for node, processors in self.run.allocation.items()
+        }
+
+    def _carries(self, index: int) -> Iterator[Waiter]:
+        task = self.spec.tasks[index]
+        if task.name:
+            yield task.name
+        if task.group is not None:
+            yield task.group
+
+    def _awaits(self, index: int) -> set[Waiter]:
+        task = self.spec.tasks[index]
+        groups = self._edges.get(task.group, set()) if task.group is not None else set()
+        return groups.union(task.depends_on)
+
+    def awaited(self, index: int) -> list[Waiter]:
+        """Return the names and groups that a task still waits for."""
+        return sorted((key for key in self._awaits(index) if self.remaining.get(key)), key=str)
+
+    def occupy(self, place: Place, instances: int = 1) -> None:
+        """Take the processors of a place, once for all the instances that go there."""
+        if place not in self.lanes:
+            for node, processors in place:
+                free = self.free[node]
+                for number in processors:
+                    free.remove(number)
+        self.lanes[place] = self.lanes.get(place, 0) + instances
+
+    def vacate(self, place: Place) -> None:
+        """One instance left a place; the last one frees its processors."""
+        left = self.lanes[place] - 1
+        if left:
+            self.lanes[place] = left
+            return
+        del self.lanes[place]
+        for node, processors in place:
+            if node in self.free:
+                for number in processors:
+                    insort(self.free[node], number)
+
+    def task_changed(self, index: int) -> None:
+        """A task's instances were dispatched, ended or came back: put `ready` right."""
+        progress = self.run.tasks[index]
+        listed = _holds(self.ready, index)
+        wanted = bool(progress.queued) and index not in self.blocks
+        if wanted and not listed:
+            insort(self.ready, index)
+        elif listed and not wanted:
+            self.ready.remove(index)
+
+    def task_done(self, index: int) -> list[int]:
+        """The last instance of a task is over; return the tasks that may run now."""
+        self.open -= 1
+        freed = []
+        for key in self._carries(index):
+            self.remaining[key] -= 1
+            if self.remaining[key] == 0:
+                for waiter in self.waiters.pop(key, ()):
+                    self.blocks[waiter] -= 1
+                    if self.blocks[waiter] == 0:
+                        del self.blocks[waiter]
+                        self.task_changed(waiter)
+                        freed.append(waiter)
+        return freed
+
+    def task_reopened(self, index: int) -> None:
+        """A task that was done will run again.  Tasks that waited for it and went on stay as they are."""
+        self.open += 1
+        for key in self._carries(index):
+            self.remaining[key] = self.remaining.get(key, 0) + 1
+        self.task_changed(index)
+
+    def dependents(self, index: int) -> set[int]:
+        """Return every task that waits for this one, directly or through others."""
+        found: set[int] = set()
+        fresh = {index}
+        while fresh:
+            keys = {key for task in fresh for key in self._carries(task)}
+            fresh = {task for key in keys for task in self.waiters.get(key, ())} - found
+            found |= fresh
+        return found
+
+
+def _holds(ascending: Sequence[int], number: int) -> bool:
+    at = bisect_left(ascending, number)
+    return at < len(ascending) and ascending[at] == number

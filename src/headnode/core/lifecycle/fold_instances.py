@@ -1,0 +1,170 @@
+"""Apply the events of task instances."""
+
+from collections.abc import Sequence
+
+from headnode.core.lifecycle import events as e
+from headnode.core.lifecycle.arrows import instance_target, job_target
+from headnode.core.lifecycle.cluster import Cluster
+from headnode.core.lifecycle.records import JobRecord, LiveInstance, Run, TaskProgress, untouched
+from headnode.core.lifecycle.states import TaskState
+from headnode.core.model.errors import Broken
+from headnode.core.model.quantities import Seconds
+from headnode.core.model.ranges import Ranges
+
+
+def _run(record: JobRecord) -> Run:
+    if record.run is None:
+        raise Broken(code="no-run", what=f"job {record.id} is {record.state} and has no run")
+    return record.run
+
+
+def _live(progress: TaskProgress, job: int, task: int, instance: int) -> LiveInstance:
+    live = progress.live.get(instance)
+    if live is None:
+        raise Broken(code="not-live", what=f"task {job}.{task}.{instance} is not live")
+    return live
+
+
+def dispatched(cluster: Cluster, event: e.InstancesDispatched) -> None:
+    """Queued instances went to a place."""
+    record = cluster.job(event.job)
+    job_target(record.state, event)
+    index = event.task - 1
+    progress = _run(record).tasks[index]
+    for instance, attempt in event.attempts:
+        if instance not in progress.queued:
+            raise Broken(code="not-queued", what=f"task {event.job}.{event.task}.{instance} is not queued")
+        progress.queued.discard(instance)
+        progress.live[instance] = LiveInstance(attempt=attempt, place=event.place)
+    flow = cluster.flow(event.job)
+    flow.occupy(event.place, len(event.attempts))
+    flow.task_changed(index)
+
+
+def started(cluster: Cluster, event: e.InstancesStarted) -> None:
+    """Dispatched instances run."""
+    record = cluster.job(event.job)
+    job_target(record.state, event)
+    run = _run(record)
+    for begun in event.begun:
+        live = _live(run.tasks[begun.task - 1], event.job, begun.task, begun.instance)
+        wanted = TaskState.ENDING if live.state is TaskState.ENDING else TaskState.RUNNING
+        live.state = instance_target(live.state, event, wanted)
+        live.started = begun.at
+
+
+def stopping(cluster: Cluster, event: e.InstancesStopping) -> None:
+    """Live instances are being stopped."""
+    record = cluster.job(event.job)
+    job_target(record.state, event)
+    progress = _run(record).tasks[event.task - 1]
+    for instance in event.instances:
+        live = _live(progress, event.job, event.task, instance)
+        live.state = instance_target(live.state, event, TaskState.ENDING)
+        live.outcome, live.message = event.outcome, event.message
+
+
+def ended(cluster: Cluster, event: e.InstancesEnded) -> None:
+    """Live instances are over, or will run again."""
+    record = cluster.job(event.job)
+    job_target(record.state, event)
+    run = _run(record)
+    flow = cluster.flow(event.job)
+    changed: dict[int, None] = {}
+    for how in event.ended:
+        progress = run.tasks[how.task - 1]
+        live = _live(progress, event.job, how.task, how.instance)
+        instance_target(live.state, event, TaskState(how.state))
+        del progress.live[how.instance]
+        flow.vacate(live.place)
+        _file(progress, how)
+        changed[how.task - 1] = None
+    for index in changed:
+        flow.task_changed(index)
+        if run.tasks[index].is_done:
+            flow.task_done(index)
+            cluster.pass_needed = True  # others may be ready now, and the job may want to grow
+    cluster.touched.add(event.job)
+
+
+def _file(progress: TaskProgress, how: e.Ended) -> None:
+    """Put an ended instance where it belongs."""
+    if how.started is not None and how.ended is not None:
+        progress.ended += 1
+        progress.ended_time = Seconds(progress.ended_time + max(0.0, how.ended - how.started))
+    if how.state == "queued":
+        progress.queued.add(how.instance)
+        progress.attempts[how.instance] = how.attempt
+        if how.cause != "asked":
+            progress.retries[how.instance] = progress.retries.get(how.instance, 0) + 1
+        return
+    _set_of(progress, how.state).add(how.instance)
+    if how.attempt > 1:
+        progress.attempts[how.instance] = how.attempt
+
+
+def _set_of(progress: TaskProgress, state: str) -> Ranges:
+    return {"finished": progress.finished, "failed": progress.failed, "canceled": progress.canceled}[state]
+
+
+def canceled(cluster: Cluster, event: e.TaskCanceled) -> None:
+    """Queued instances will not run."""
+    record = cluster.job(event.job)
+    job_target(record.state, event)
+    if record.run is None:
+        record.run = Run(tasks=untouched(cluster.spec(record)))
+    progress = record.run.tasks[event.task - 1]
+    _take_out(progress.queued, event.spans, "queued")
+    for first, last in event.spans:
+        _set_of(progress, event.outcome).add_span(first, last)
+        if event.withdrawn:
+            progress.withdrawn.add_span(first, last)
+    flow = cluster.flows.get(event.job)
+    if flow is not None:
+        flow.task_changed(event.task - 1)
+        if progress.is_done:
+            flow.task_done(event.task - 1)
+    cluster.touched.add(event.job)
+
+
+def _take_out(numbers: Ranges, spans: Sequence[tuple[int, int]], what: str) -> None:
+    for first, last in spans:
+        if not numbers.covers(first, last):
+            raise Broken(code=f"not-{what}", what=f"instances {first} to {last} are not all {what}")
+        numbers.discard_span(first, last)
+
+
+def requeued(cluster: Cluster, event: e.TaskRequeued) -> None:
+    """Ended instances of a task will run again."""
+    record = cluster.job(event.job)
+    job_target(record.state, event)
+    progress = _run(record).tasks[event.task - 1]
+    was_done = progress.is_done
+    for first, last in event.spans:
+        for instance in range(first, last + 1):
+            _again(progress, instance)
+    flow = cluster.flows.get(event.job)
+    if flow is not None:
+        if was_done:
+            flow.task_reopened(event.task - 1)
+        else:
+            flow.task_changed(event.task - 1)
+    cluster.touched.add(event.job)
+    cluster.pass_needed = True
+
+
+def _again(progress: TaskProgress, instance: int) -> None:
+    for over in (progress.finished, progress.failed, progress.canceled, progress.withdrawn):
+        over.discard(instance)
+    progress.attempts.setdefault(instance, 1)
+    progress.queued.add(instance)
+
+
+def run_again(progress: TaskProgress) -> None:
+    """The job goes back to the queue: what failed or was stopped runs again, what was withdrawn does not."""
+    if progress.live:
+        raise Broken(code="still-live", what="a job was requeued while instances of it were live")
+    kept = progress.withdrawn
+    for instance in [*progress.failed, *progress.canceled]:
+        if instance not in kept:
+            _again(progress, instance)

@@ -1,0 +1,165 @@
+"""The one writer: commands in, answers out, and nothing answered that is not durable."""
+
+import logging
+from collections.abc import Callable, Sequence
+from heapq import heappop
+from typing import Protocol
+
+from headnode.core.lifecycle import commands as c
+from headnode.core.lifecycle.cluster import Cluster
+from headnode.core.lifecycle.decide import decide
+from headnode.core.lifecycle.events import Event, JobRevived
+from headnode.core.lifecycle.fold import apply
+from headnode.core.model.errors import Broken, Refused, Unavailable
+from headnode.core.model.quantities import Instant
+from headnode.core.scheduling.decision import Plan
+from headnode.core.scheduling.view import View
+from headnode.engine.passes import commands_of, view_of
+from headnode.engine.ports import Clock, Journal
+from headnode.engine.recovery import ended_job, recover, save
+from headnode.engine.settings import Settings
+
+log = logging.getLogger("headnode.engine")
+
+Policy = Callable[[View], Plan]
+Answer = tuple[Event, ...] | Refused | Unavailable
+"""What became of a command: the events it caused, or why not."""
+
+EVENTS_PER_SNAPSHOT = 50_000
+MOST_ROUNDS = 10_000  # of settling after one batch; more is a bug
+
+
+class Effects(Protocol):
+    """Where durable events make something happen in the world."""
+
+    def perform(self, events: Sequence[Event], cluster: Cluster) -> None:
+        """Tell nodes and watchers what they need to know.  May be lost: reconciling says it again."""
+
+
+class Engine:
+    """Memory runs ahead of the disk only inside `handle`, where nobody can see it."""
+
+    def __init__(self, journal: Journal, clock: Clock, policies: dict[str, Policy], effects: Effects) -> None:
+        self.journal = journal
+        self.clock = clock
+        self.policies = policies
+        self.effects = effects
+        self.cluster = Cluster()
+        self.number = 0  # of the last event
+        self.kept = 0  # of the last event in a snapshot
+        self._pass_not_before = 0.0
+        self.recover()
+
+    @property
+    def settings(self) -> Settings:
+        """Return the cluster's parameters as they are now."""
+        return Settings(self.cluster.parameters)
+
+    def recover(self) -> None:
+        """Forget memory and read the journal.
+
+        Raises:  Unavailable ``journal-damaged``.
+        """
+        self.cluster, self.number, self.kept = recover(self.journal)
+        self.cluster.release_due(self.clock.now())
+
+    def handle(self, batch: Sequence[c.Command]) -> list[Answer]:
+        """Answer every command, in order, once the answers are durable.
+
+        When the journal cannot write, every answer is the Unavailable it raised, and memory is read from
+        the journal again: nothing of the batch has happened.
+        Raises:  Broken when an event cannot be applied.  The caller must then end the process.
+        """
+        now = self.clock.now()
+        facts: list[Event] = []
+        answers = [self._think(command, now, facts) for command in batch]
+        self._settle(now, facts)
+        if not facts:
+            return answers
+        try:
+            self._record(facts)
+        except Unavailable as error:
+            log.error("the journal cannot write: %s", error)
+            self.recover()
+            return [error for _ in batch]
+        self.effects.perform(facts, self.cluster)
+        return answers
+
+    def _think(self, command: c.Command, now: Instant, facts: list[Event]) -> Answer:
+        try:
+            events = decide(self.cluster, command, now)
+        except Refused as refusal:
+            return refusal
+        for event in events:
+            apply(self.cluster, event)
+        facts += events
+        return tuple(events)
+
+    def _settle(self, now: Instant, facts: list[Event]) -> None:
+        """Dispatch, end and schedule until nothing more follows from what has happened."""
+        for _ in range(MOST_ROUNDS):
+            while self.cluster.touched:
+                self._think(c.Attend(job=self.cluster.touched.pop()), now, facts)
+            if not self._pass_is_due(now):
+                return
+            self._schedule(now, facts)
+        raise Broken(code="endless", what="scheduling does not come to rest")
+
+    def _pass_is_due(self, now: Instant) -> bool:
+        return self.cluster.pass_needed and now >= self._pass_not_before
+
+    def _schedule(self, now: Instant, facts: list[Event]) -> None:
+        """Run one pass.  A pass that took long makes the next wait as long, so passes take half the time."""
+        self.cluster.pass_needed = False
+        if not self.cluster.queue and not any(
+            flow.ready for flow in map(self.cluster.flow, self.cluster.running)
+        ):
+            return
+        plan = self.plan(now)
+        for command in commands_of(plan):
+            refused = self._think(command, now, facts)
+            if isinstance(refused, Refused):
+                log.warning("a plan was stale: %s", refused)
+        self.cluster.pass_needed = False
+        spent = self.clock.now() - now
+        self._pass_not_before = now + 2 * spent if spent > 0.02 else 0.0
+
+    def plan(self, now: Instant) -> Plan:
+        """Return what the policy would do now."""
+        policy = self.policies[self.settings.text("SchedulingPolicy")]
+        return policy(view_of(self.cluster, now))
+
+    def _record(self, facts: list[Event]) -> None:
+        over = [ended_job(self.cluster, record) for record in self.cluster.over]
+        gone = {job.id for job in over}
+        revived = [event.job for event in facts if isinstance(event, JobRevived) and event.job not in gone]
+        self.number = self.journal.append(facts, over, revived)
+        self.cluster.over.clear()
+
+    def tick(self) -> None:
+        """Do what time asks for: let holds go, end what is overdue, run a pass that had to wait."""
+        now = self.clock.now()
+        self.cluster.release_due(now)
+        overdue: list[c.Command] = []
+        deadlines = self.cluster.deadlines
+        while deadlines and deadlines[0][0] <= now:
+            overdue.append(c.EndOverdue(job=heappop(deadlines)[1]))
+        if overdue or self._pass_is_due(now):
+            self.handle(overdue)
+
+    def next_wake(self) -> Instant | None:
+        """Return when `tick` has something to do; None when time alone changes nothing."""
+        times = [*self.cluster.held.values()]
+        if self.cluster.deadlines:
+            times.append(self.cluster.deadlines[0][0])
+        if self.cluster.pass_needed:
+            times.append(Instant(self._pass_not_before))
+        return min(times, default=None)
+
+    def snapshot_if_due(self, at_least: int = EVENTS_PER_SNAPSHOT) -> bool:
+        """Keep a snapshot when enough has happened since the last; return whether one was kept."""
+        if self.number - self.kept < max(1, at_least):
+            return False
+        self.journal.keep_snapshot(self.number, save(self.cluster))
+        self.kept = self.number
+        return True
