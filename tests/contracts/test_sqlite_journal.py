@@ -405,3 +405,12 @@ def test_no_question_walks_over_the_ended_jobs_or_sorts_them(path: Path) -> None
     journal.close()
     assert len(seen) >= 7
     assert [plan for plan in plans if not plan.startswith("SEARCH")] == []
+
+
+def test_an_append_waits_for_the_disk(path: Path) -> None:
+    journal = SqliteJournal(path)
+    settings = [
+        journal._database.execute(f"pragma {name}").fetchone()[0] for name in ("journal_mode", "synchronous")
+    ]
+    journal.close()
+    assert settings == ["wal", 2]  # 2 is FULL: the log is synced at every commit
