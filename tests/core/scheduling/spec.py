@@ -1,0 +1,112 @@
+"""The rules of placement said a second time, by trying everything: what the quick code is held against.
+
+Only for processors and whole nodes on clusters of a few processors.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from itertools import product
+from typing import NamedTuple
+
+from headnode.core.model.job import JobRequest, NodeGroupOp, UnitType
+from headnode.core.model.node import NodeFacts
+from headnode.core.scheduling.decision import Shares
+
+
+class Ground(NamedTuple):
+    """One node at one instant."""
+
+    facts: NodeFacts
+    free: int
+    jobs: int
+    owned: bool
+    closed: str = ""
+
+
+World = tuple[tuple[Ground, ...], tuple[tuple[str, int], ...]]
+"""The nodes, and the free licences."""
+
+
+@cache
+def ways(request: JobRequest, world: World) -> tuple[Shares, ...]:
+    """Return every allocation that would do for the request's minimum or more."""
+    return tuple(shares for shares in _everything(world) if shares and allowed(request, world, shares))
+
+
+def _everything(world: World) -> Iterator[Shares]:
+    nodes = world[0]
+    for counts in product(*(range(node.free + 1) for node in nodes)):
+        yield tuple((node.facts.name, n) for node, n in zip(nodes, counts, strict=True) if n)
+
+
+def allowed(request: JobRequest, world: World, shares: Shares) -> bool:
+    """Return whether the request may hold exactly this."""
+    nodes = {node.facts.name: node for node in world[0]}
+    held = [nodes[name] for name, _ in shares]
+    units = sum(1 if request.unit is UnitType.NODE else count for _, count in shares)
+    least = request.maximum if request.start_at_maximum else request.minimum
+    return (
+        units >= max(least, request.node_share)
+        and _not_too_much(request, nodes, shares)
+        and all(_may_use(request, node, count) for node, (_, count) in zip(held, shares, strict=True))
+        and _alone(nodes, shares, request) >= request.node_share
+        and {n.casefold() for n in request.required_nodes} <= {name.casefold() for name, _ in shares}
+        and (not request.single_node or len(shares) == 1)
+        and _groups(request, held)
+        and _licensed(request, dict(world[1]), sum(count for _, count in shares))
+    )
+
+
+def _whole(request: JobRequest) -> bool:
+    return request.exclusive or request.unit is UnitType.NODE
+
+
+def _not_too_much(request: JobRequest, nodes: Mapping[str, Ground], shares: Shares) -> bool:
+    """Whole nodes may go beyond the maximum, but only by a part of the last one."""
+    if len(request.required_nodes) > request.maximum:
+        return False
+    if request.unit is UnitType.NODE:
+        return len(shares) <= max(request.maximum, request.node_share)
+    if not _whole(request) and not request.node_share:
+        return sum(count for _, count in shares) <= request.maximum
+    return True
+
+
+def _may_use(request: JobRequest, node: Ground, count: int) -> bool:
+    facts, name = node.facts, node.facts.name.casefold()
+    asked = [each.casefold() for each in request.requested_nodes]
+    if node.closed or node.owned or name in [each.casefold() for each in request.excluded_nodes]:
+        return False
+    if _whole(request) and (node.jobs or count != facts.processors):
+        return False
+    return (
+        (not asked or name in asked)
+        and (request.minimum_memory or 0) <= facts.memory <= (request.maximum_memory or facts.memory)
+        and (request.minimum_processors_per_node or 0) <= facts.processors
+        and facts.processors <= (request.maximum_processors_per_node or facts.processors)
+    )
+
+
+def _alone(nodes: Mapping[str, Ground], shares: Shares, request: JobRequest) -> int:
+    alone = [
+        count for name, count in shares if count == nodes[name].facts.processors and not nodes[name].jobs
+    ]
+    return len(alone) if request.unit is UnitType.NODE else sum(alone)
+
+
+def _groups(request: JobRequest, held: list[Ground]) -> bool:
+    if not request.node_groups:
+        return True
+    inside = [[group in node.facts.groups for group in request.node_groups] for node in held]
+    if request.node_group_op is NodeGroupOp.INTERSECT:
+        return all(map(all, inside))
+    if request.node_group_op is NodeGroupOp.UNION:
+        return all(map(any, inside))
+    return any(map(all, zip(*inside, strict=True)))
+
+
+def _licensed(request: JobRequest, free: dict[str, int], processors: int) -> bool:
+    for wish in request.licences:
+        if wish.feature in free:
+            free[wish.feature] -= processors if wish.amount is None else wish.amount
+    return all(amount >= 0 for amount in free.values())

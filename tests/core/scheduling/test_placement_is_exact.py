@@ -1,0 +1,114 @@
+"""Placement against a search through everything, in every small world."""
+
+from collections.abc import Iterator
+from itertools import product
+
+import pytest
+
+from headnode.core.model.job import JobRequest, Licence, NodeGroupOp, UnitType
+from headnode.core.scheduling.decision import Shares
+from headnode.core.scheduling.placement import place
+from headnode.core.scheduling.view import NodeView
+
+from .scenes import asks, node
+from .spec import Ground, World, allowed, ways
+
+GROUPS = (("a",), ("a", "b"), ("b",))
+
+
+def test_a_job_is_placed_exactly_when_some_way_to_place_it_exists_and_lawfully() -> None:
+    seen = {True: 0, False: 0}
+    for request, nodes in product(list(requests()), list(grounds())):
+        for licences in ({}, {"x": 3}) if request.licences else ({},):
+            world = as_world(nodes, licences)
+            found = place(request, nodes, {name: (9, free) for name, free in licences.items()})
+            possible = ways(request, world)
+            assert (found is not None) == bool(possible), (request, world)
+            if found is not None:
+                check(request, world, found, possible)
+            seen[bool(possible)] += 1
+    assert min(seen.values()) > 1000, "both outcomes must be well represented"
+
+
+def check(request: JobRequest, world: World, found: Shares, possible: tuple[Shares, ...]) -> None:
+    """The placement is lawful, and gives the most there is up to the maximum."""
+    assert allowed(request, world, found), (request, world, found)
+    if not request.licences and request.unit is UnitType.PROCESSOR:
+        most = max(min(sum(n for _, n in way), request.maximum) for way in possible)
+        assert min(sum(n for _, n in found), request.maximum) == most, (request, world, found)
+
+
+def requests() -> Iterator[JobRequest]:
+    """Yield requests with up to two peculiarities at once."""
+    sizes = [(1, 1), (2, 2), (1, 4), (3, 3), (2, 9), (5, 6)]
+    for (low, high), exclusive, unit in product(sizes, (False, True), (UnitType.PROCESSOR, UnitType.NODE)):
+        for extra in ({}, *PECULIAR):
+            yield asks(low, high, exclusive=exclusive, unit=unit, **extra)
+
+
+PECULIAR = (
+    {"single_node": True},
+    {"required_nodes": ("B",)},
+    {"required_nodes": ("b", "c")},
+    {"requested_nodes": ("A", "c")},
+    {"excluded_nodes": ("b",)},
+    {"node_groups": ("a", "b"), "node_group_op": NodeGroupOp.INTERSECT},
+    {"node_groups": ("a", "b"), "node_group_op": NodeGroupOp.UNION},
+    {"node_groups": ("a", "b"), "node_group_op": NodeGroupOp.UNIFORM},
+    {"node_groups": ("a", "b"), "node_group_op": NodeGroupOp.UNIFORM, "required_nodes": ("b",)},
+    {"node_share": 1},
+    {"node_share": 2, "required_nodes": ("b",)},
+    {"node_share": 3},
+    {"licences": (Licence("x", 2),)},
+    {"licences": (Licence("x", 4),)},
+    {"licences": (Licence("x", None),)},
+    {"licences": (Licence("x", None), Licence("x", 1))},
+    {"licences": (Licence("x", None),), "required_nodes": ("b",)},
+    {"licences": (Licence("x", None),), "node_share": 1},
+    {"licences": (Licence("x", None),), "single_node": True},
+    {"minimum_memory": 2, "maximum_memory": 2},
+    {"minimum_processors_per_node": 2},
+    {"maximum_processors_per_node": 2},
+    {"start_at_maximum": True},
+)
+
+
+def grounds() -> Iterator[dict[str, NodeView]]:
+    """Yield three nodes in various states of use."""
+    states = [(0, 0), (1, 1), (1, 2), (2, 1)]  # processors taken, jobs
+    for sizes in ((2, 2, 2), (3, 1, 2)):
+        for uses in product(states, repeat=3):
+            if all(taken <= size for (taken, _), size in zip(uses, sizes, strict=True)):
+                yield _nodes(sizes, uses)
+        yield _nodes(sizes, ((0, 0), (0, 0), (0, 0)), closed="b")
+        yield _nodes(sizes, ((0, 0), (1, 1), (0, 0)), owned="b")
+
+
+def _nodes(
+    sizes: tuple[int, ...], uses: tuple[tuple[int, int], ...], closed: str = "", owned: str = ""
+) -> dict[str, NodeView]:
+    made = {}
+    for name, size, (taken, jobs), groups in zip("abc", sizes, uses, GROUPS, strict=True):
+        plain = node(name, size, memory=size, groups=groups, closed="paused" if name == closed else "")
+        made[name] = NodeView(plain.facts, size - taken, jobs, 7 if name == owned else None, plain.closed)
+    return made
+
+
+def as_world(nodes: dict[str, NodeView], licences: dict[str, int]) -> World:
+    """Return the same as the specification sees it."""
+    seen = (Ground(n.facts, n.free, n.jobs, n.exclusive_to is not None, n.closed) for n in nodes.values())
+    return tuple(seen), tuple(licences.items())
+
+
+@pytest.mark.parametrize("processors", range(1, 7))
+@pytest.mark.parametrize("sockets", range(1, 4))
+def test_sockets_never_share_a_processor_and_all_of_them_are_all_processors(
+    processors: int, sockets: int
+) -> None:
+    nodes = {"a": node("a", processors, sockets=sockets)}
+    real = min(sockets, processors)
+    taken = [place(asks(n, unit=UnitType.SOCKET), nodes) for n in range(1, real + 1)]
+    counts = [shares[0][1] for shares in taken if shares]
+    assert counts == sorted(set(counts)), "each more socket is more processors"
+    assert counts[-1] == processors
+    assert place(asks(real + 1, unit=UnitType.SOCKET), nodes) is None
