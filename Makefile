@@ -1,0 +1,56 @@
+# Headnode.  `make` alone lists what it can do.
+
+PYTHON ?= python3
+VENV ?= .venv
+TESTS ?= tests
+BENCHMARKS ?= $(wildcard benchmarks/*.py)
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test check bench format clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+install: $(VENV)/.installed ## make .venv with hn in it
+	@echo "installed: $(BIN)/hn"
+
+demo: $(VENV)/.installed ## start a cluster on this machine and watch three jobs run
+	@$(BIN)/python -m headnode.apps.demo
+
+test: $(VENV)/.with-tools ## run the tests; TESTS=tests/core runs some
+	@$(BIN)/python -m pytest $(TESTS)
+
+check: $(VENV)/.with-tools ## format, lint, types, layers, purity of core, docs that match the code
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/python -m pytest tests/project
+
+bench: $(VENV)/.installed ## print what was promised, measured here; BENCHMARKS=benchmarks/journal.py runs one
+	@set -e; for one in $(BENCHMARKS); do echo "== $$one"; $(BIN)/python "$$one"; done
+
+format: $(VENV)/.with-tools ## put the code into shape
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+clean: ## take away .venv and what the tools keep
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+# The stamps say what is installed; a change of pyproject.toml installs again.
+
+$(VENV)/.installed: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit(f"Headnode needs Python 3.11 or newer, {sys.executable} is {sys.version.split()[0]}; name another: make PYTHON=python3.12")'
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "the venv module of $(PYTHON) is missing; as root: apt-get install python3-venv" >&2; exit 1; }
+	@echo "making $(VENV) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) install --editable .
+	@touch $@
+
+$(VENV)/.with-tools: $(VENV)/.installed
+	@echo "installing what the tests need ..."
+	@$(PIP) install --editable '.[dev]'
+	@touch $@

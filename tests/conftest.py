@@ -1,0 +1,47 @@
+"""What holds for every test: nothing that a test starts may outlive the tests."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+MARK = "HEADNODE_TESTS"  # inherited by what the tests start; jobs have an environment of their own
+PATIENCE = 10.0  # seconds for what was told to stop
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_is_left_running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Fail when a process of the tests is still there at their end, and stop it."""
+    own = f"{os.getpid()}-{time.monotonic_ns()}"
+    os.environ[MARK] = own
+    traces = (f"{MARK}={own}".encode(), str(tmp_path_factory.getbasetemp()).encode() + b"/")
+    yield
+    del os.environ[MARK]
+    deadline = time.monotonic() + PATIENCE
+    while (left := started_here(traces)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    for process in left:
+        os.kill(process, signal.SIGKILL)
+    assert not left, f"the tests left processes running: {left}"
+
+
+def started_here(traces: tuple[bytes, ...]) -> dict[int, str]:
+    """Return the processes, but this one, whose environment or command line shows one of the traces."""
+    found = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit() and int(folder.name) != os.getpid():
+            command, environment = read(folder / "cmdline"), read(folder / "environ")
+            if any(trace in command or trace in environment for trace in traces):
+                found[int(folder.name)] = command.replace(b"\0", b" ").decode(errors="replace")
+    return found
+
+
+def read(file: Path) -> bytes:
+    """Return what the system says of a process; nothing when it is gone or somebody else's."""
+    try:
+        return file.read_bytes()
+    except OSError:
+        return b""
