@@ -1,0 +1,1 @@
+"""The command line: `hn` and its long twin `headnode`.  The frequent verbs import next to nothing."""

@@ -1,0 +1,160 @@
+"""The programs `hn` and `headnode`: find the command, read its options, carry it out."""
+
+import os
+import sys
+
+from headnode.apps.cli.catalogue import NOUNS, PLACES, find
+from headnode.apps.cli.options import nearest, read_arguments, usage
+from headnode.apps.cli.output import KINDS, Output, TableOutput
+from headnode.apps.client.client import Client
+from headnode.apps.client.where import state_directory
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from headnode.apps.cli.command import Command
+    from headnode.apps.cli.options import Asked
+    from headnode.core.model.errors import HeadnodeError
+
+HELP_WORDS = ("help", "--help", "-h", "/?", "-?")
+INTERRUPTED = 130  # what shells say of a program that was interrupted from the keyboard
+
+
+def main() -> int:
+    """Run the command on the program's command line; return its exit status."""
+    out: Output = _output_as(TableOutput)
+    try:
+        status = obey(sys.argv[1:])
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except _errors_of_ours() as error:
+        out.problem(error)
+        return error.exit_status
+
+
+def obey(arguments: "Sequence[str]") -> int:
+    """Carry out one command line; return its exit status.
+
+    Raises:  HeadnodeError when the command is refused or cannot be understood.
+    """
+    _refuse_unreadable(arguments)
+    if not arguments or arguments[0] in HELP_WORDS:
+        return _help(arguments[1:])
+    state, arguments = _leading_state(arguments)
+    noun, rest = (arguments[0], arguments[1:]) if arguments[0] in NOUNS else ("", arguments)
+    if not rest or rest[0] in HELP_WORDS:
+        return _help([noun])
+    if not noun and rest[0] not in PLACES[""]:
+        raise _no_such_word(rest[0])
+    command = find(noun, rest[0])
+    asked = read_arguments(rest[1:], command.options, command.positionals)
+    if asked.flag("help"):
+        return _help([noun, command.verb])
+    return _carry_out(command, asked, state)
+
+
+def _leading_state(arguments: "Sequence[str]") -> "tuple[str | None, Sequence[str]]":
+    """Take ``--state DIRECTORY`` from before the command's words."""
+    if arguments[0] == "--state" and len(arguments) > 2:
+        return arguments[1], arguments[2:]
+    if arguments[0].startswith("--state=") and len(arguments) > 1:
+        return arguments[0].partition("=")[2], arguments[1:]
+    return None, arguments
+
+
+def _carry_out(command: "Command", asked: "Asked", state: str | None) -> int:
+    _recall_last_job(asked, command.positionals)
+    state = _given_state(asked) or state
+    client = Client(state_directory(os.environ, os.geteuid(), state=state, scheduler=asked.text("scheduler")))
+    out = _output(asked)
+    try:
+        status = command.run(asked, client, out)
+    finally:
+        client.close()
+    out.close()
+    return status
+
+
+def _given_state(asked: "Asked") -> str | None:
+    """Return the state directory that was typed.
+
+    Verbs that list things by state call that ``/state`` too; a directory is told by its slash.
+    """
+    words = asked.options.pop("state", [])
+    if wanted := [word for word in words if "/" not in word]:
+        asked.options["state"] = [",".join(wanted)]
+    directories = [word for word in words if "/" in word]
+    return asked.text("state-directory") or (directories[-1] if directories else None)
+
+
+def _output(asked: "Asked") -> Output:
+    kind = (
+        "json" if asked.flag("json") else "quiet" if asked.flag("quiet") else asked.text("format") or "table"
+    )
+    if kind.lower() not in KINDS:
+        raise usage(f"format {kind!r} is unknown", "choose list, table, json or quiet")
+    return _output_as(KINDS[kind.lower()])
+
+
+def _output_as(kind: type[Output]) -> Output:
+    return kind(sys.stdout.write, sys.stderr.write, _write_bytes, _terminal_width())
+
+
+def _write_bytes(data: bytes) -> None:
+    sys.stdout.flush()  # what was said before comes before
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def _terminal_width() -> int | None:
+    return os.get_terminal_size(1).columns if os.isatty(1) else None
+
+
+def _recall_last_job(asked: "Asked", positionals: int | None) -> None:
+    """Put the id of the last job of this shell where ``!!`` stands for it; never inside a program's words."""
+    ids = asked.words if positionals is None else asked.words[:positionals]
+    if "!!" not in (*ids, asked.text("id")):
+        return
+    from headnode.apps.cli.last_job import recall
+
+    job = str(recall())
+    asked.words[: len(ids)] = [job if word == "!!" else word for word in ids]
+    if asked.text("id") == "!!":
+        asked.options["id"] = [job]
+
+
+def _help(words: "Sequence[str]") -> int:
+    from headnode.apps.cli.help import help_on
+
+    sys.stdout.write(help_on([word for word in words if word]))
+    return 0
+
+
+def _no_such_word(word: str) -> "HeadnodeError":
+    near = nearest(word, [*NOUNS, *PLACES[""]])
+    return usage(f"there is no command {word!r}", f"did you mean: hn {near}" if near else "see: hn --help")
+
+
+def _refuse_unreadable(arguments: "Sequence[str]") -> None:
+    for argument in arguments:
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            raise usage(f"argument {argument!a} is not UTF-8", "write it in UTF-8") from None
+
+
+def _errors_of_ours() -> "type[HeadnodeError]":
+    """Import the errors when there is one: their module costs as much as the whole of a submit."""
+    from headnode.core.model.errors import HeadnodeError
+
+    return HeadnodeError
+
+
+if __name__ == "__main__":
+    sys.exit(main())

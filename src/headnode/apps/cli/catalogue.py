@@ -1,0 +1,88 @@
+"""Which module carries out which command.  Nothing is imported before it is needed."""
+
+from importlib import import_module
+
+from headnode.apps.cli.command import Command
+from headnode.apps.cli.options import nearest, usage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# noun -> verb -> the module under `commands`; the noun "" holds the verbs that stand alone.
+PLACES: dict[str, dict[str, str]] = {
+    "job": {
+        "submit": "job_submit",
+        "new": "job_new",
+        "add": "job_add",
+        "modify": "job_modify",
+        "list": "job_list",
+        "listtasks": "job_list_tasks",
+        "view": "job_view",
+        "explain": "job_explain",
+        "wait": "job_wait",
+        "cancel": "job_change",
+        "finish": "job_change",
+        "requeue": "job_change",
+        "clone": "job_change",
+        "export": "job_export",
+    },
+    "task": {
+        "view": "task_view",
+        "output": "task_output",
+        "cancel": "task_change",
+        "requeue": "task_change",
+    },
+    "node": {
+        "list": "node_list",
+        "view": "node_view",
+        "listcores": "node_cores",
+        "approve": "node_change",
+        "pause": "node_change",
+        "resume": "node_change",
+    },
+    "cluster": {"view": "cluster", "params": "cluster"},
+    "": {
+        "up": "up",
+        "down": "down",
+        "version": "version",
+        "completion": "completion",
+    },
+}
+NOUNS = {
+    "job": "Jobs: submit, watch, change, explain",
+    "task": "Tasks of a job: look at them, read their output",
+    "node": "Nodes of the cluster",
+    "cluster": "The cluster as a whole and its parameters",
+}
+ELSEWHERE = {  # the words of the older commands
+    ("node", "offline"): ("node", "pause"),
+    ("node", "online"): ("node", "resume"),
+    ("cluster", "listparams"): ("cluster", "params"),
+    ("cluster", "setparams"): ("cluster", "params"),
+}
+
+
+def find(noun: str, verb: str) -> Command:
+    """Return the command of these words; `noun` is "" for a verb that stands alone.
+
+    Raises:  BadRequest ``usage`` with the nearest right word.
+    """
+    noun, verb = ELSEWHERE.get((noun, verb), (noun, verb))
+    place = PLACES[noun].get(verb)
+    if place is None:
+        near = nearest(verb, PLACES[noun])
+        words = f"{noun} {verb}".strip()
+        raise usage(
+            f"there is no command {words!r}",
+            f"did you mean: hn {f'{noun} {near}'.strip()}" if near else f"see: hn {noun} --help",
+        )
+    commands: tuple[Command, ...] = import_module(f"headnode.apps.cli.commands.{place}").COMMANDS
+    return next(command for command in commands if command.verb == verb)
+
+
+def every_command() -> "Iterator[tuple[str, Command]]":
+    """Yield every command with its noun, in the order they are told."""
+    for noun, verbs in PLACES.items():
+        for verb in verbs:
+            yield noun, find(noun, verb)

@@ -1,0 +1,38 @@
+"""``hn job explain``: why a job is not running, and when it will."""
+
+from headnode.apps.cli.command import Command
+from headnode.apps.cli.ids import job_id
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from headnode.apps.cli.options import Asked
+    from headnode.apps.cli.output import Output
+    from headnode.apps.client.client import Client
+
+
+def run(asked: "Asked", client: "Client", out: "Output") -> int:
+    """Explain the job."""
+    number = job_id(asked.words)
+    explanation = client.ask("explain_job", job=number)
+    if not out.for_people:
+        out.text(str(number), explanation)
+        return 0
+    import time
+
+    from headnode.apps.cli.screens.explain import page
+
+    job = client.ask("job", job=number)["job"]
+    out.text(page(explanation, job, now=time.time(), width=out.width or 100), explanation)
+    return 0
+
+
+COMMANDS = (
+    Command(
+        "explain",
+        "ID",
+        "Tell why a job waits, and when it will start",
+        run,
+        example="hn job explain 12",
+        notes=("Every reason is told, node by node, with what can be done about it.",),
+    ),
+)

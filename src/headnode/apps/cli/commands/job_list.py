@@ -1,0 +1,83 @@
+"""``hn job list``: jobs, newest first, a page at a time."""
+
+import os
+
+from headnode.apps.cli.command import FORMAT, STATE, Command
+from headnode.apps.cli.options import Option
+from headnode.apps.cli.screens.job import COLUMNS, WIDTHS, row
+from headnode.apps.cli.sheet import Sheet
+from headnode.apps.cli.words import counted, states
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from headnode.apps.cli.options import Asked
+    from headnode.apps.cli.output import Output
+    from headnode.apps.client.client import Client
+
+PAGE = 100  # jobs
+
+
+def run(asked: "Asked", client: "Client", out: "Output") -> int:
+    """List the jobs that were asked for."""
+    limit = asked.number("limit")
+    answer = client.ask(
+        "jobs",
+        owner=_owner(asked),
+        states=_states(asked),
+        before=asked.number("before"),
+        limit=PAGE if limit is None else limit,
+    )
+    rows = [row(job) for job in answer["jobs"]]
+    out.sheet(Sheet("Id", rows, answer["jobs"], columns=COLUMNS, widths=WIDTHS, trailer=_trailer(answer)))
+    return 0
+
+
+def _owner(asked: "Asked") -> str | None:
+    user = asked.text("user")
+    if user is not None:
+        return None if user == "*" else user
+    return None if asked.flag("all") else _myself()
+
+
+def _myself() -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:  # a user id without an account, as in containers
+        return str(os.geteuid())
+
+
+def _states(asked: "Asked") -> "list[str] | None":
+    if asked.text("state") is None:
+        return None if asked.flag("all") else ["Queued", "Running"]
+    return states(asked.text("state"))
+
+
+def _trailer(answer: "dict[str, Any]") -> str:
+    """Return the line that scripts skip after the records."""
+    shown, total = len(answer["jobs"]), answer["total"]
+    if answer["more"] is None:
+        return counted(shown, "matching job")
+    return f"{shown} of {total} matching jobs, more with --before {answer['more']}"
+
+
+COMMANDS = (
+    Command(
+        "list",
+        "",
+        "List jobs: your own that are queued or running, unless told otherwise",
+        run,
+        options=(
+            Option("all", "", "Jobs of all users in all states"),
+            STATE,
+            Option("user", "NAME", "Only jobs of this user; * for all"),
+            Option("limit", "N", f"How many at most ({PAGE} if not given)"),
+            Option("before", "ID", "Only jobs with a smaller id: the next page"),
+            FORMAT,
+        ),
+        example="hn job list /all /state:running,queued",
+    ),
+)

@@ -1,0 +1,53 @@
+"""``hn job new``: make a job that is not submitted yet."""
+
+from headnode.apps.cli.command import Command
+from headnode.apps.cli.described import job_terms
+from headnode.apps.cli.last_job import remember
+from headnode.apps.cli.options import Option, usage
+from headnode.apps.cli.terms import JOB_OPTIONS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from headnode.apps.cli.options import Asked
+    from headnode.apps.cli.output import Output
+    from headnode.apps.client.client import Client
+
+
+def run(asked: "Asked", client: "Client", out: "Output") -> int:
+    """Make the job and print its id, which is the fourth word for scripts that cut it out."""
+    if asked.words:
+        raise usage(
+            f"a new job takes no program, such as {asked.words[0]!r}", "add tasks with: hn job add ID"
+        )
+    file = asked.text("jobfile")
+    text = None
+    if file is not None:
+        from headnode.apps.cli.job_files import read_job_file
+
+        text = read_job_file(file)
+    strict = asked.flag("strict") or None
+    answer = client.ask("create_job", terms=job_terms(asked) or None, jobfile=text, strict=strict)
+    remember(int(answer["job"]))
+    if answer.get("report"):
+        from headnode.apps.cli.fidelity import tell
+
+        tell(answer["report"], file or "job", out)
+    out.said(f"Job queued, ID: {answer['job']}", answer, answer["job"])
+    return 0
+
+
+COMMANDS = (
+    Command(
+        "new",
+        "[job options]",
+        "Make a job without submitting it",
+        run,
+        options=(
+            Option("jobfile", "FILE", "Take the job from this file; options given beside it win"),
+            Option("strict", "", "Refuse what the published limits of the file's language do not allow"),
+            *JOB_OPTIONS,
+        ),
+        example="hn job new /jobname:flow /numprocessors:1-4",
+        notes=("The job waits for 'hn job add' and 'hn job submit /id:ID'.",),
+    ),
+)

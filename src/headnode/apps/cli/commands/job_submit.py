@@ -1,0 +1,106 @@
+"""``hn job submit``: a program, a job file, or a job made before, into the queue."""
+
+from headnode.apps.cli.command import Command
+from headnode.apps.cli.described import job_terms, only_task_terms
+from headnode.apps.cli.last_job import remember
+from headnode.apps.cli.options import Option, usage
+from headnode.apps.cli.terms import JOB_OPTIONS, TASK_OPTIONS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from headnode.apps.cli.options import Asked
+    from headnode.apps.cli.output import Output
+    from headnode.apps.client.client import Client
+
+_JOB_SPELLINGS = {spelling for option in JOB_OPTIONS for spelling in option.spellings}
+OPTIONS = (
+    Option("id", "ID", "Submit the job that 'hn job new' made"),
+    Option("jobfile", "FILE", "Submit the job this file describes; options given beside it win"),
+    Option("strict", "", "Refuse what the published limits of the job file's language do not allow"),
+    Option("awareness", "WORD", "reject, warn (default) or ignore what the job file asks and cannot be had"),
+    Option("wait", "", "Wait for the end; exit status 0 only if the job finished. Prints captured output"),
+    *JOB_OPTIONS,
+    *(option for option in TASK_OPTIONS if option.name not in _JOB_SPELLINGS),
+    Option("password", "TEXT", "Not needed: local users are known. Ignored, and better left out"),
+)
+
+
+def run(asked: "Asked", client: "Client", out: "Output") -> int:
+    """Submit one job; remember its id for this shell; wait for its end if told to."""
+    if "password" in asked.options:
+        out.note("the password was not needed and is ignored; others can read it on a command line")
+    answer = client.ask("submit_job", **_request(asked))
+    job = int(answer["job"])
+    remember(job)
+    if answer.get("report"):
+        from headnode.apps.cli.fidelity import tell
+
+        tell(answer["report"], asked.text("jobfile") or "job", out)
+    waits = asked.flag("wait")
+    if not (waits and asked.flag("json")):  # then the document at the end holds the id
+        out.said(f"Job has been submitted. ID: {job}.", answer, job)
+    return _wait(job, client, out) if waits else 0
+
+
+def _request(asked: "Asked") -> "dict[str, Any]":
+    made, file, words = asked.text("id"), asked.text("jobfile"), asked.words
+    if [made is not None, file is not None, bool(words)].count(True) != 1:
+        raise usage(
+            "it is not clear what to submit",
+            "give one of: a program with its arguments, /jobfile:FILE, or /id:ID",
+        )
+    terms = job_terms(asked) or None
+    if not words:
+        _refuse_task_options(asked)
+    if made is not None:
+        from headnode.apps.cli.ids import job_id
+
+        return {"job": job_id([made]), "terms": terms}
+    if file is not None:
+        return {**_file_fields(asked, file), "terms": terms}
+    return {"terms": terms, "tasks": [only_task_terms(asked, words)]}
+
+
+def _refuse_task_options(asked: "Asked") -> None:
+    """Refuse what would describe a task where there is none to describe, instead of losing it."""
+    lost = [option.name for option in TASK_OPTIONS if option.name in asked.options]
+    lost = [name for name in lost if name not in _JOB_SPELLINGS]
+    if lost:
+        raise usage(f"option {lost[0]!r} describes a task", "put it into the job file, or give a program")
+
+
+def _file_fields(asked: "Asked", file: str) -> "dict[str, Any]":
+    from headnode.apps.cli.job_files import read_job_file
+
+    awareness = (asked.text("awareness") or "warn").lower()
+    if awareness not in ("reject", "warn", "ignore"):
+        raise usage(f"awareness {awareness!r} is unknown", "choose reject, warn or ignore")
+    strict = asked.flag("strict") or None
+    return {"jobfile": read_job_file(file), "strict": strict, "awareness": awareness}
+
+
+def _wait(job: int, client: "Client", out: "Output") -> int:
+    from headnode.apps.cli.waiting import wait_for
+
+    return wait_for([job], client, out, show_output=True)
+
+
+COMMANDS = (
+    Command(
+        "submit",
+        "[options] PROGRAM [ARGUMENT...]",
+        "Submit a job",
+        run,
+        options=OPTIONS,
+        example="hn job submit /numprocessors:4 /runtime:1:30 mpiexec ./solve input.dat",
+        notes=(
+            "Everything from the program on is left alone; a single word is taken as a whole command line.",
+            "/numprocessors, /numnodes and /numsockets count for the job and its task; the instances of a "
+            "/parametric sweep take one each.",
+            "With --wait, Ctrl-C ends the waiting, not the job.",
+        ),
+        positionals=0,
+    ),
+)

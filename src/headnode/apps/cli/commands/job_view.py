@@ -1,0 +1,40 @@
+"""``hn job view``: all that is known of a job."""
+
+from headnode.apps.cli.command import FORMAT, Command
+from headnode.apps.cli.ids import job_id
+from headnode.apps.cli.options import Option
+from headnode.apps.cli.screens.job import view
+from headnode.apps.cli.sheet import Sheet
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from headnode.apps.cli.options import Asked
+    from headnode.apps.cli.output import Output
+    from headnode.apps.client.client import Client
+
+
+def run(asked: "Asked", client: "Client", out: "Output") -> int:
+    """Show the job."""
+    number = job_id(asked.words)
+    job = client.ask("job", job=number)["job"]
+    history = asked.flag("history")
+    if history:
+        job["history"] = client.ask("history", job=number)["history"]
+    out.sheet(Sheet("Id", [view(job, detailed=asked.flag("detailed"), history=history)], job))
+    return 0
+
+
+COMMANDS = (
+    Command(
+        "view",
+        "ID",
+        "Show a job",
+        run,
+        options=(
+            Option("detailed", "", "Show all that its owner asked for"),
+            Option("history", "", "Show what happened to it"),
+            FORMAT,
+        ),
+        example="hn job view 12 /detailed /history",
+    ),
+)

@@ -1,0 +1,28 @@
+"""``hn job wait``: until jobs are over."""
+
+from headnode.apps.cli.command import Command
+from headnode.apps.cli.ids import job_ids
+from headnode.apps.cli.waiting import wait_for
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from headnode.apps.cli.options import Asked
+    from headnode.apps.cli.output import Output
+    from headnode.apps.client.client import Client
+
+
+def run(asked: "Asked", client: "Client", out: "Output") -> int:
+    """Wait; exit status 0 if every job finished, else 1."""
+    return wait_for(list(dict.fromkeys(job_ids(asked.words))), client, out)
+
+
+COMMANDS = (
+    Command(
+        "wait",
+        "ID...",
+        "Wait until jobs are over; exit status 0 only if all finished",
+        run,
+        example="hn job wait 12 13",
+        notes=("On a terminal it shows progress. Ctrl-C ends the waiting, not the jobs.",),
+    ),
+)

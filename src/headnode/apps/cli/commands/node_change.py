@@ -1,0 +1,50 @@
+"""``hn node approve``, ``pause`` and ``resume``: for administrators."""
+
+from headnode.apps.cli.command import Command
+from headnode.apps.cli.each import for_each
+from headnode.apps.cli.options import usage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from headnode.apps.cli.options import Asked
+    from headnode.apps.cli.output import Output
+    from headnode.apps.client.client import Client
+
+
+def approve(asked: "Asked", client: "Client", out: "Output") -> int:
+    """Let each node take jobs for the first time."""
+    return _each(asked, client, out, "approve_node", "approved")
+
+
+def pause(asked: "Asked", client: "Client", out: "Output") -> int:
+    """Give each node no new jobs; those it runs go on."""
+    return _each(asked, client, out, "pause_node", "paused")
+
+
+def resume(asked: "Asked", client: "Client", out: "Output") -> int:
+    """Let each node take jobs again."""
+    return _each(asked, client, out, "resume_node", "resumed")
+
+
+def _each(asked: "Asked", client: "Client", out: "Output", question: str, done: str) -> int:
+    names = [name for word in asked.words for name in word.split(",")]
+    if not names:
+        raise usage("no node was given", "give the names of one or more nodes")
+
+    def deed(name: str) -> None:
+        out.said(f"Node {name} has been {done}.", client.ask(question, node=name), name)
+
+    return for_each(names, deed, out)
+
+
+COMMANDS = (
+    Command("approve", "NODE...", "Let new nodes take jobs", approve, example="hn node approve node03"),
+    Command(
+        "pause",
+        "NODE...",
+        "Give nodes no new jobs; those they run go on",
+        pause,
+        example="hn node pause node03",
+    ),
+    Command("resume", "NODE...", "Let paused nodes take jobs again", resume, example="hn node resume node03"),
+)

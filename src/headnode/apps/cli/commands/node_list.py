@@ -1,0 +1,41 @@
+"""``hn node list``: the nodes and how busy they are."""
+
+from headnode.apps.cli.command import FORMAT, STATE, Command
+from headnode.apps.cli.options import Option
+from headnode.apps.cli.screens.node import COLUMNS, WIDTHS, row
+from headnode.apps.cli.sheet import Sheet
+from headnode.apps.cli.words import NODE_STATES, states
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from headnode.apps.cli.options import Asked
+    from headnode.apps.cli.output import Output
+    from headnode.apps.client.client import Client
+
+
+def run(asked: "Asked", client: "Client", out: "Output") -> int:
+    """List the nodes."""
+    nodes = client.ask("nodes", states=states(asked.text("state"), NODE_STATES))["nodes"]
+    group = asked.text("group")
+    if group is not None:
+        nodes = [node for node in nodes if group in node["groups"]]
+    out.sheet(Sheet("Node Name", [row(node) for node in nodes], nodes, columns=COLUMNS, widths=WIDTHS))
+    return 0
+
+
+COMMANDS = (
+    Command(
+        "list",
+        "",
+        "List the nodes",
+        run,
+        options=(
+            STATE,
+            Option("group", "NAME", "Only nodes of this group"),
+            Option("all", "", "Accepted from older commands; all nodes are listed anyway"),
+            FORMAT,
+        ),
+        example="hn node list /format:list",
+        notes=("Max, Run and Idle count processors: all, in use, free.",),
+    ),
+)

@@ -1,0 +1,61 @@
+"""``hn task cancel`` and ``requeue``: one deed for each of the tasks named."""
+
+from headnode.apps.cli.command import Command
+from headnode.apps.cli.each import for_each
+from headnode.apps.cli.ids import task_address
+from headnode.apps.cli.options import Option, usage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from headnode.apps.cli.options import Asked
+    from headnode.apps.cli.output import Output
+    from headnode.apps.client.client import Client
+
+
+def cancel(asked: "Asked", client: "Client", out: "Output") -> int:
+    """Cancel each task, or the whole of a sweep."""
+    message, force = asked.text("message"), asked.flag("force") or None
+
+    def deed(word: str) -> None:
+        job, task, instance = task_address([word])
+        answer = client.ask(
+            "cancel_task", job=job, task=task, instance=instance, message=message, force=force
+        )
+        out.said(f"Task {word} has been canceled.", answer, word)
+
+    return for_each(_some(asked), deed, out)
+
+
+def requeue(asked: "Asked", client: "Client", out: "Output") -> int:
+    """Put each task back into its job's queue."""
+
+    def deed(word: str) -> None:
+        job, task, instance = task_address([word])
+        answer = client.ask("requeue_task", job=job, task=task, instance=instance)
+        out.said(f"Task {word} has been requeued.", answer, word)
+
+    return for_each(_some(asked), deed, out)
+
+
+def _some(asked: "Asked") -> list[str]:
+    if not asked.words:
+        raise usage("no task was given", "write job.task or job.task.instance, for example 12.1")
+    return asked.words
+
+
+COMMANDS = (
+    Command(
+        "cancel",
+        "JOB.TASK[.INSTANCE]...",
+        "Cancel tasks",
+        cancel,
+        options=(
+            Option("message", "TEXT", "Why; it is kept with the task"),
+            Option("force", "", "Kill it at once, without the time it has to end by itself"),
+        ),
+        example="hn task cancel 12.3",
+    ),
+    Command(
+        "requeue", "JOB.TASK[.INSTANCE]...", "Run tasks again", requeue, example="hn task requeue 12.3.17"
+    ),
+)

@@ -1,0 +1,85 @@
+"""``hn up``: start a head and its agents on this machine, in one command."""
+
+import os
+
+from headnode.apps.cli.command import Command
+from headnode.apps.cli.options import Option, usage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from headnode.apps.cli.options import Asked
+    from headnode.apps.cli.output import Output
+    from headnode.apps.client.client import Client
+
+
+def run(asked: "Asked", client: "Client", out: "Output") -> int:
+    """Start the head unless one runs; say what to do next once a node is ready."""
+    from headnode.apps.cli import head_process
+
+    if asked.words:
+        raise usage(f"{asked.words[0]!r} is not understood", "see: hn up --help")
+    directory = _directory(asked, client)
+    settings = {name: asked.text(name) for name in ("name", "nodes", "processors")}
+    for counted in ("nodes", "processors"):
+        asked.number(counted)  # refuses what is no number before anything is started
+    client = head_process.at(directory)
+    running = head_process.answers(client)
+    if running:
+        out.said(_runs_already(running), running, running["cluster"])
+        return 0
+    if asked.flag("foreground"):
+        head_process.become(directory, settings)
+    started = head_process.start(directory, settings)
+    out.text(_welcome(started, directory), started)
+    return 0
+
+
+def _directory(asked: "Asked", client: "Client") -> str:
+    """Return where to start: where the user said, else the user's own place, never another's head."""
+    from headnode.apps.client.where import own_state_directory
+
+    said = (asked.text("state-directory"), asked.text("scheduler"), os.environ.get("HEADNODE_STATE"))
+    return client.state_directory if any(said) else own_state_directory(os.environ, os.geteuid())
+
+
+def _runs_already(running: "dict[str, Any]") -> str:
+    return (
+        f"A head is running already: cluster {running['cluster']}, process {running['pid']}, "
+        f"state in {running['state_directory']}."
+    )
+
+
+def _welcome(started: "dict[str, Any]", directory: str) -> str:
+    from headnode.apps.cli.words import counted
+
+    processors = counted(started["processors"]["total"], "processor")
+    nodes = counted(started["nodes"].get("Ready", 0), "node")
+    return (
+        f"Cluster {started['name']} is up: {nodes}, {processors}. State and log are in {directory}.\n"
+        "\n"
+        '  first job    hn job submit --wait "echo hello from $CCP_JOBID"\n'
+        "  a sweep      hn job submit --wait /parametric:1-100 echo '*'\n"
+        "  your jobs    hn job list /state:*\n"
+        "  the nodes    hn node list\n"
+        "  stop it      hn down\n"
+    )
+
+
+COMMANDS = (
+    Command(
+        "up",
+        "",
+        "Start a cluster on this machine",
+        run,
+        options=(
+            Option("name", "NAME", "Name of the cluster"),
+            Option("nodes", "N", "Nodes to run on this machine (1 if not given)"),
+            Option("processors", "N", "Processors of each node (those of the machine if not given)"),
+            Option("foreground", "", "Stay in the foreground, for service managers"),
+        ),
+        example="hn up --processors 4",
+        notes=("Its log is head.log in the state directory.",),
+    ),
+)

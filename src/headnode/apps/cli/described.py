@@ -1,0 +1,101 @@
+"""What was typed, as the terms the head reads: names of options and their text.
+
+Source:  docs/contracts/01-local-protocol.md, "Terms".
+"""
+
+from headnode.apps.cli.terms import JOB_OPTIONS, TASK_OPTIONS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from headnode.apps.cli.options import Asked, Option
+
+SIZES = ("numprocessors", "numnodes", "numsockets")
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./-_^*#")
+
+
+def job_terms(asked: "Asked") -> "dict[str, str]":
+    """Return the terms of the job."""
+    return {option.name: ";".join(asked.options[option.name]) for option in _given(asked, JOB_OPTIONS)}
+
+
+def task_terms(asked: "Asked", words: "Sequence[str]") -> "dict[str, Any]":
+    """Return the terms of a task that runs the program `words`."""
+    terms: dict[str, Any] = {
+        option.name: asked.options[option.name][-1]
+        for option in _given(asked, TASK_OPTIONS)
+        if option.name != "env"
+    }
+    terms["command"] = command_line(words)
+    if "env" in asked.options:
+        terms["env"] = environment(asked.options["env"])
+    return terms
+
+
+def only_task_terms(asked: "Asked", words: "Sequence[str]") -> "dict[str, Any]":
+    """Return the terms of the only task of a job, where one option may speak of both.
+
+    Sizes count for the job and its task, so that ``/numprocessors:4`` gives the program four; the instances
+    of a sweep take one each.  All else that both could have is the job's.
+    """
+    for_both = () if "parametric" in asked.options else SIZES
+    jobs = {option.name for option in JOB_OPTIONS}
+    terms = task_terms(asked, words)
+    return {
+        name: value
+        for name, value in terms.items()
+        if name not in jobs or (name in for_both and "*" not in value)
+    }
+
+
+def command_line(words: "Sequence[str]") -> str:
+    """Return the words of a program as one command line.
+
+    A single word is a command line already, as in ``hn job submit "echo a b"``; several are quoted where
+    they need it, so that the program gets them as they were typed.
+
+    >>> command_line(["echo", "a b", "*"]), command_line(["echo a b"])
+    ("echo 'a b' *", 'echo a b')
+    """
+    return words[0] if len(words) == 1 else " ".join(map(_quoted, words))
+
+
+def environment(texts: "Sequence[str]") -> "dict[str, str]":
+    """Read ``n=v;n=v``, given once or several times; a piece without ``=`` belongs to the value before it.
+
+    Raises:  BadRequest ``usage`` when a name is missing.
+
+    >>> environment(["A=1;B=x;y", "C="])
+    {'A': '1', 'B': 'x;y', 'C': ''}
+    """
+    values: dict[str, str] = {}
+    for text in texts:
+        name = ""
+        for piece in text.split(";"):
+            before, equals, after = piece.partition("=")
+            if equals and before:
+                name = before
+                values[name] = after
+            elif name and not equals:
+                values[name] += f";{piece}"
+            else:
+                raise _no_variable(text)
+    return values
+
+
+def _given(asked: "Asked", options: "Sequence[Option]") -> "list[Option]":
+    return [option for option in options if option.name in asked.options]
+
+
+def _quoted(word: str) -> str:
+    if word and set(word) <= _PLAIN:
+        return word
+    return "'" + word.replace("'", "'\"'\"'") + "'"
+
+
+def _no_variable(text: str) -> "Exception":
+    from headnode.apps.cli.options import usage
+
+    return usage(f"environment {text!r} is not understood", "write NAME=VALUE, or NAME=VALUE;NAME=VALUE")

@@ -1,0 +1,24 @@
+"""Tells the submitter what a job file said that could not be taken as it was."""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from headnode.apps.cli.output import Output
+
+WORTH_TELLING = ("approximated", "not-supported", "note")
+
+
+def tell(report: "Iterable[dict[str, Any]]", source: str, out: "Output") -> None:
+    """Note every finding that changes what was asked for."""
+    for finding in report:
+        if finding.get("kind") in WORTH_TELLING:
+            out.note(line(finding, source))
+
+
+def line(finding: "dict[str, Any]", source: str) -> str:
+    """Return a finding as ``file:line:column: kind: what``."""
+    place = [source, *(str(finding[key]) for key in ("line", "column") if finding.get(key))]
+    where = f" ({finding['where']})" if finding.get("where") else ""
+    return f"{':'.join(place)}: {finding.get('kind', 'note')}: {finding.get('what', '')}{where}"

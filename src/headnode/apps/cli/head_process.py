@@ -1,0 +1,119 @@
+"""Starts a head in the background and watches it come up."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, NoReturn
+
+from headnode.apps.client.client import Client
+from headnode.core.model.errors import HeadnodeError, Unavailable
+
+PATIENCE = 30.0  # seconds a head may take until a node is ready
+PAUSE = 0.05  # seconds between two looks
+LAST_LINES = 15  # of the log, told when the head does not come up
+
+Settings = dict[str, str | None]
+
+
+def at(directory: str) -> Client:
+    """Return a client of the head in `directory`, which need not run."""
+    return Client(str(Path(directory).absolute()))
+
+
+def answers(client: Client) -> dict[str, Any] | None:
+    """Return what the head says of itself, or None when it does not run.
+
+    Raises:  NotAllowed ``no-access`` when it is somebody else's.
+    """
+    try:
+        return client.ask("ping")
+    except Unavailable:
+        return None
+
+
+def become(directory: str, settings: Settings) -> NoReturn:
+    """Turn this process into the head."""
+    _make(directory)
+    os.execv(sys.executable, command(directory, settings))
+
+
+def start(directory: str, settings: Settings) -> dict[str, Any]:
+    """Start a head in the background; return the cluster once a node is ready.
+
+    Raises:  Unavailable ``head-died`` or ``head-slow``, with the end of its log.
+    """
+    folder = _make(directory)
+    with (folder / "head.log").open("ab") as log:
+        began = log.tell()
+        process = subprocess.Popen(
+            command(directory, settings),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            cwd="/",
+        )
+    return _when_ready(process, folder / "head.log", began)
+
+
+def command(directory: str, settings: Settings) -> list[str]:
+    """Return the words that start a head in the foreground."""
+    given = [word for name, value in settings.items() if value for word in (f"--{name}", value)]
+    return [
+        sys.executable,
+        "-m",
+        "headnode.apps.server",
+        "--state",
+        str(Path(directory).absolute()),
+        *given,
+    ]
+
+
+def _make(directory: str) -> Path:
+    folder = Path(directory)
+    try:
+        folder.mkdir(mode=0o755 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
+    except OSError as trouble:
+        raise Unavailable(
+            code="state-directory",
+            what=f"state directory {directory!r} cannot be made: {os.strerror(trouble.errno or 0)}",
+            fix="give another with: hn up --state DIRECTORY",
+        ) from trouble
+    return folder
+
+
+def _when_ready(process: "subprocess.Popen[bytes]", log: Path, began: int) -> dict[str, Any]:
+    client, deadline = at(str(log.parent)), time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise _died(process.returncode, log, began)
+        try:
+            cluster: dict[str, Any] = client.ask("cluster")["cluster"]
+        except Unavailable:
+            cluster = {}
+        if cluster.get("nodes", {}).get("Ready"):
+            return cluster
+        time.sleep(PAUSE)
+    raise Unavailable(
+        code="head-slow",
+        what=f"the head runs as process {process.pid}, but no node is ready after {PATIENCE:.0f} seconds"
+        + _tail(log, began),
+        fix=f"see {log}; stop it with: hn down",
+    )
+
+
+def _died(status: int, log: Path, began: int) -> HeadnodeError:
+    return Unavailable(
+        code="head-died",
+        what=f"the head ended with status {status} before it answered" + _tail(log, began),
+        fix=f"the whole log is in {log}",
+    )
+
+
+def _tail(log: Path, began: int) -> str:
+    with log.open("rb") as file:
+        file.seek(began)
+        lines = file.read().decode(errors="replace").splitlines()[-LAST_LINES:]
+    return "".join(f"\n  | {line}" for line in lines) + ("\n" if lines else "")

@@ -1,0 +1,112 @@
+"""Help pages, written from the same tables the parser reads."""
+
+from textwrap import wrap
+
+from headnode.apps.cli.catalogue import NOUNS, PLACES, find
+from headnode.apps.cli.command import EVERYWHERE, Command
+from headnode.apps.cli.options import Option
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+WIDTH = 100  # columns
+INTRODUCTION = "Headnode: a workload manager for compute clusters."
+SPELLINGS = (
+    "Options have two spellings, /runtime:1:30 and --runtime 1:30, and come in any order before a program. "
+    "!! stands for the last job this shell made. "
+    "Exit status: 0 done, 1 refused or failed, 2 wrong usage or bad input."
+)
+
+
+def help_on(words: "Sequence[str]") -> str:
+    """Return the page for the program, for a noun such as ``job``, or for one command.
+
+    Raises:  BadRequest ``usage`` when there is no such command.
+    """
+    if not words:
+        return _program()
+    if words[0] in NOUNS:
+        return _command(words[0], find(words[0], words[1])) if len(words) > 1 else _noun(words[0])
+    return _command("", find("", words[0]))
+
+
+def _program() -> str:
+    lone = [_summary("", verb) for verb in PLACES[""]]
+    nouns = [(noun, f"{text} ({', '.join(PLACES[noun])})") for noun, text in NOUNS.items()]
+    return "\n".join(
+        [
+            INTRODUCTION,
+            "",
+            "Usage:  hn NOUN VERB [options]   or   hn VERB [options]",
+            "",
+            *_rows(lone),
+            "",
+            *_rows(nouns),
+            "",
+            *wrap(SPELLINGS, WIDTH),
+            "",
+            "Start here:  hn up, then: hn job submit --wait /bin/hostname",
+            "More:        hn job --help, hn job submit --help",
+            "",
+        ]
+    )
+
+
+def _noun(noun: str) -> str:
+    rows = [_summary(noun, verb) for verb in PLACES[noun]]
+    return "\n".join([f"{NOUNS[noun]}.", "", *_rows(rows), "", f"More: hn {noun} VERB --help", ""])
+
+
+def _summary(noun: str, verb: str) -> tuple[str, str]:
+    command = find(noun, verb)
+    return (f"hn {noun} {verb}".replace("  ", " "), command.summary)
+
+
+def _command(noun: str, command: Command) -> str:
+    lines = [
+        f"{command.summary}.",
+        "",
+        f"Usage:    {usage_of(noun, command)}",
+        f"Example:  {command.example}",
+    ]
+    own = command.options[: -len(EVERYWHERE)]
+    if own:
+        lines += ["", "Options:", *_rows([(spelling(option), told(option)) for option in own])]
+    lines += ["", "Options of every command:"]
+    lines += _rows([(spelling(option), told(option)) for option in EVERYWHERE])
+    for note in command.notes:
+        lines += ["", *wrap(note, WIDTH)]
+    return "\n".join([*lines, ""])
+
+
+def usage_of(noun: str, command: Command) -> str:
+    """Return how the command is typed."""
+    words = ["hn", noun, command.verb, command.words]
+    if "options]" not in command.words:
+        words.insert(3, "[options]")
+    return " ".join(word for word in words if word)
+
+
+def spelling(option: Option) -> str:
+    """Return an option as it is typed, in the slash spelling."""
+    return f"/{option.name}:{option.value}" if option.value else f"/{option.name}"
+
+
+def told(option: Option) -> str:
+    """Return what an option does, with its other names."""
+    also = f" (also /{', /'.join(option.aliases)})" if option.aliases else ""
+    return option.summary + also
+
+
+def _rows(rows: "Sequence[tuple[str, str]]") -> list[str]:
+    column = min(max(len(key) for key, _ in rows), 34) + 4
+    lines = []
+    for key, text in rows:
+        first, *rest = wrap(text, WIDTH - column) or [""]
+        if len(key) + 4 > column:
+            lines.append(f"  {key}")
+            key = ""
+        lines.append(f"  {key:<{column - 2}}{first}")
+        lines += [f"{'':<{column}}{line}" for line in rest]
+    return lines

@@ -1,0 +1,79 @@
+"""Writes the reference page of the command line from the tables the parser reads.
+
+Run:  python -m headnode.apps.cli.reference > docs/reference/command-line.md
+"""
+
+import sys
+
+from headnode.apps.cli.catalogue import ELSEWHERE, NOUNS, every_command
+from headnode.apps.cli.command import EVERYWHERE, Command
+from headnode.apps.cli.help import INTRODUCTION, SPELLINGS, spelling, told, usage_of
+from headnode.apps.cli.options import Option
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+HEAD = f"""# The command line
+
+{INTRODUCTION} The programs `hn` and `headnode` are the same.
+This page is written by `python -m headnode.apps.cli.reference`; do not edit it.
+
+{SPELLINGS}
+
+Errors go to standard error as `hn: what is wrong; what to do`. Times are local, in ISO 8601 with their
+offset. An option that is a flag means true; `/exclusive:false` says the contrary. A path such as `/bin/true`
+is no option. Unknown options are refused with the nearest right one; `--` ends the options.
+"""
+
+
+def reference() -> str:
+    """Return the page as Markdown."""
+    parts = [HEAD, "## Options of every command\n\n" + _table(EVERYWHERE) + _where()]
+    heading = None
+    for noun, command in every_command():
+        if noun != heading:
+            heading = noun
+            parts.append(f"## {NOUNS.get(noun, 'Verbs that stand alone')}\n")
+        parts.append(_command(noun, command))
+    return "\n".join([*parts, _older_words()])
+
+
+def _command(noun: str, command: Command) -> str:
+    own = command.options[: -len(EVERYWHERE)]
+    lines = [
+        f"### `{' '.join(['hn', *([noun] if noun else []), command.verb])}`",
+        "",
+        f"{command.summary}.",
+        "",
+    ]
+    lines += ["```", usage_of(noun, command), "", f"$ {command.example}", "```", ""]
+    lines += [line for note in command.notes for line in (note, "")]
+    return "\n".join(lines) + (f"\n{_table(own)}" if own else "")
+
+
+def _table(options: "Sequence[Option]") -> str:
+    rows = [f"| `{_cell(spelling(option))}` | {_cell(told(option))} |" for option in options]
+    return "\n".join(["| option | meaning |", "|---|---|", *rows, ""])
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _where() -> str:
+    return (
+        "\nWithout `--state` the head is the one named by `HEADNODE_STATE` or `CCP_SCHEDULER`, else your own "
+        "in `$XDG_STATE_HOME/headnode` (`~/.local/state/headnode`; `/var/lib/headnode` for root), else the one "
+        "of the whole machine in `/var/lib/headnode`. On verbs where `/state` chooses by state, a value with "
+        "a slash in it is a directory. `--state DIRECTORY` may also stand right behind `hn`.\n"
+    )
+
+
+def _older_words() -> str:
+    rows = [f"| `hn {' '.join(old)}` | `hn {' '.join(new)}` |" for old, new in ELSEWHERE.items()]
+    return "\n".join(["## Older words\n", "| typed | means |", "|---|---|", *rows, ""])
+
+
+if __name__ == "__main__":
+    sys.stdout.write(reference())

@@ -1,0 +1,84 @@
+"""What people see of a task and of its instances."""
+
+from headnode.apps.cli.words import instant, limits, script_state, span
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    Task = Mapping[str, Any]
+
+COLUMNS = ("Task Id", "Name", "State", "Exit Code", "Node", "Command Line", "Remark")
+WIDTHS = {"Task Id": 8, "Name": 12, "State": 10}
+
+
+def address(task: "Task") -> str:
+    """Return ``job.task``, or ``job.task.instance`` for an instance of a sweep."""
+    instance = task.get("instance")
+    return f"{task['job']}.{task['task']}" + (f".{instance}" if instance is not None else "")
+
+
+def row(task: "Task") -> dict[str, str]:
+    """Return a task's line in a list of tasks.  ``Exit Code`` is there even when there is none yet."""
+    return {
+        "Task Id": address(task),
+        "Name": task["name"],
+        "State": script_state(task["state"]),
+        "Exit Code": _exit(task),
+        "Node": task["node"] or "",
+        "Command Line": task["command"],
+        "Remark": _remark(task),
+    }
+
+
+def _exit(task: "Task") -> str:
+    if task.get("signal"):
+        return str(-task["signal"])
+    return "" if task["exit_code"] is None else str(task["exit_code"])
+
+
+def _remark(task: "Task") -> str:
+    instances = task.get("instances")
+    if instances:
+        from headnode.apps.cli.screens.job import tasks_in_words
+
+        return tasks_in_words(instances)
+    return task.get("pending_reason") or task["message"] or ""
+
+
+def view(task: "Task") -> dict[str, str]:
+    """Return all that is told of one task; empty values are left out, but for the keys that scripts read."""
+    optional = {**_use(task), **_files(task)}
+    return {**row(task), **{key: value for key, value in optional.items() if value}}
+
+
+def _use(task: "Task") -> dict[str, str]:
+    started, ended = task["started"], task["ended"]
+    return {
+        "Type": task["kind"],
+        "Resource Request": limits(task),
+        "Processors": str(task["processors"] or ""),
+        "Start Time": instant(started),
+        "End Time": instant(ended),
+        "Elapsed": span(ended - started) if started and ended else "",
+        "User Time": _seconds(task["user_time"]),
+        "System Time": _seconds(task["system_time"]),
+        "Peak Memory": f"{task['peak_memory']} MB" if task["peak_memory"] is not None else "",
+        "Attempt": str(task["attempt"] or ""),
+        "Signal": str(task.get("signal") or ""),
+    }
+
+
+def _files(task: "Task") -> dict[str, str]:
+    environment = task.get("environment") or {}
+    return {
+        "Work Directory": task.get("work_directory") or "",
+        "Standard Output": task.get("standard_output") or "",
+        "Standard Error": task.get("standard_error") or "",
+        "Environment": "\n".join(f"{name}={value}" for name, value in environment.items()),
+    }
+
+
+def _seconds(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f} s"

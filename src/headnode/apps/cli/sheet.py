@@ -1,0 +1,88 @@
+"""Records on their way to a reader: as a table, or as keys and values.
+
+Source:  HPC Pack commands: tables have two header lines; in lists a key is padded before its colon, further
+         lines of a value start with blanks, and an empty line divides the records.
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+KEY_WIDTH = 24  # columns before the colon of a list
+GAP = 1  # blanks between the columns of a table
+
+
+class Sheet:
+    """Records with one text per key.  A value of several lines is shown in full only as a list.
+
+    `columns` are the keys a table shows, "" of them for something that is always a list; `name` is the key
+    that holds the id; `data` is what a program gets; `trailer` follows the records after an empty line.
+    """
+
+    __slots__ = ("columns", "data", "name", "rows", "trailer", "widths")
+
+    def __init__(
+        self,
+        name: str,
+        rows: "Sequence[dict[str, str]]",
+        data: "Any",
+        *,
+        columns: "Sequence[str]" = (),
+        widths: "dict[str, int] | None" = None,
+        trailer: str = "",
+    ) -> None:
+        self.name = name
+        self.rows = rows
+        self.data = data
+        self.columns = tuple(columns)
+        self.widths = widths or {}
+        self.trailer = trailer
+
+
+def as_list(sheet: Sheet) -> str:
+    """Write the records as ``Key   : Value`` lines."""
+    width = max([KEY_WIDTH, *(len(key) for row in sheet.rows for key in row)])
+    records = ["".join(_entry(key, value, width) for key, value in row.items()) for row in sheet.rows]
+    if sheet.trailer:
+        records.append(f"{sheet.trailer}\n")
+    return "\n".join(records)
+
+
+def _entry(key: str, value: str, width: int) -> str:
+    lines = [printable(line) for line in value.split("\n")]
+    first = f"{key:<{width}}: {lines[0]}".rstrip()
+    return "\n".join([first, *(f"{'':<{width}}  {line}".rstrip() or " " * 4 for line in lines[1:])]) + "\n"
+
+
+def as_table(sheet: Sheet, width: int | None = None) -> str:
+    """Write the records as a table: headings, a dashed rule, one line each; cut at `width` columns."""
+    cells = [[printable(_one_line(row.get(column, ""))) for column in sheet.columns] for row in sheet.rows]
+    widths = [
+        max([sheet.widths.get(column, 0), len(column), *(len(line[at]) for line in cells)])
+        for at, column in enumerate(sheet.columns)
+    ]
+    ruler = ["-" * size for size in widths]
+    lines = [_line(line, widths) for line in ([*sheet.columns], ruler, *cells)]
+    if sheet.trailer:
+        lines += ["", sheet.trailer]
+    return "".join(f"{_cut(line, width)}\n" for line in lines)
+
+
+def _line(cells: "Sequence[str]", widths: "Sequence[int]") -> str:
+    return (" " * GAP).join(f"{cell:<{size}}" for cell, size in zip(cells, widths, strict=True)).rstrip()
+
+
+def _cut(line: str, width: int | None) -> str:
+    return line if width is None or len(line) <= width else line[: max(width - 1, 1)] + "…"
+
+
+def _one_line(value: str) -> str:
+    return value.replace("\n", " ")
+
+
+def printable(text: str) -> str:
+    """Return `text` with control characters spelt out: a job's name must not steer the terminal."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

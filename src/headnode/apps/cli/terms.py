@@ -1,0 +1,73 @@
+"""The options that describe a job or a task, by name.  The head reads their values.
+
+They are listed here so that a misspelt one is refused at once, without importing the formats; a test holds
+the names to those of `headnode.core.formats.terms`.
+Source:  CCS, "Standard job and task options"; HPC Pack ``job`` command.
+"""
+
+from headnode.apps.cli.options import Option
+
+_SIZE = "N[-M]"
+
+JOB_OPTIONS = (
+    Option("jobname", "TEXT", "Name of the job", ("name",)),
+    Option("priority", "PRIORITY", "Lowest to Highest, a name plus or minus a number, or 0 to 4000"),
+    Option("jobtemplate", "NAME", "Job template, kept with the job"),
+    Option("projectname", "TEXT", "Project the job is counted for", ("project",)),
+    Option("runtime", "[[D:]H:]M", "Run time limit; Infinite for none"),
+    Option(
+        "rununtilcanceled",
+        "",
+        "Hold the resources until the job is canceled",
+        ("rununtilcancelled", "runtillcancelled"),
+    ),
+    Option("exclusive", "", "No other job on the job's nodes"),
+    Option("singlenode", "", "All processors on one node"),
+    Option("numprocessors", _SIZE, "Processors, minimum and maximum; * lets the tasks decide", ("numcores",)),
+    Option("numnodes", _SIZE, "Whole nodes, minimum and maximum"),
+    Option("numsockets", _SIZE, "Sockets, minimum and maximum"),
+    Option("requestednodes", "NODE,...", "The job's nodes come from these", ("askednodes",)),
+    Option("excludednodes", "NODE,...", "The job does not run on these"),
+    Option("nodegroup", "GROUP,...", "The job's nodes come from these groups"),
+    Option("nodegroupop", "OP", "Intersect, Union or Uniform: how several groups combine"),
+    Option("memorypernode", "MB[-MB]", "Memory a node must have"),
+    Option("corespernode", _SIZE, "Processors a node must have"),
+    Option("orderby", "KEY,...", "Order of nodes: [-]Memory, [-]Cores"),
+    Option("license", "FEATURE:N,...", "Licences; * for one per processor"),
+    Option("failontaskfailure", "", "The first failed task ends the job"),
+    Option("faildependenttasks", "", "Tasks that depend on a failed one fail too"),
+    Option("validexitcodes", "CODE,...", "Exit codes of success, such as 0,2..5,max"),
+    Option("parentjobids", "ID,...", "Jobs that must be finished first"),
+    Option("holduntil", "TIME", "Start no sooner: a date and time, or minutes from now; empty lifts it"),
+    Option("emailaddress", "ADDRESS", "Where notices go"),
+    Option("notifyonstart", "", "Send a notice at the start"),
+    Option("notifyoncompletion", "", "Send a notice at the end"),
+    Option("customproperties", "N=V;...", "Your own properties, kept with the job"),
+    Option("jobenv", "N=V;...", "Environment of all tasks"),
+    Option("estimatedprocessmemory", "MB", "Memory of each process"),
+    Option("taskexecutionfailureretrylimit", "N", "How often a task that failed is run again"),
+    Option("user", "NAME", "Run as this user (administrators)"),
+)
+
+TASK_OPTIONS = (
+    Option("name", "TEXT", "Name of the task, for those that depend on it", ("taskname",)),
+    Option("numprocessors", _SIZE, "Processors of the task", ("numcores",)),
+    Option("numnodes", _SIZE, "Nodes of the task"),
+    Option("numsockets", _SIZE, "Sockets of the task"),
+    Option("exclusive", "", "No other task on the task's nodes"),
+    Option("rerunnable", "", "May be run again after its node was lost"),
+    Option("runtime", "[[D:]H:]M", "Run time limit of the task"),
+    Option("workdir", "DIRECTORY", "Where it runs; the home directory if not given"),
+    Option("stdin", "FILE", "Standard input from this file"),
+    Option("stdout", "FILE", "Standard output into this file"),
+    Option("stderr", "FILE", "Standard error into this file"),
+    Option("env", "N=V[;N=V]", "Environment of the task; may be given several times", repeats=True),
+    Option("depend", "NAME,...", "Tasks that must be done first"),
+    Option("requirednodes", "NODE,...", "Nodes the task must have", ("askednodes", "requestednodes")),
+    Option("requestednodegroup", "GROUP", "Node group the task must run in"),
+    Option("parametric", "[A-]B[:STEP]", "A sweep: one instance per number, which replaces *"),
+    Option("type", "TYPE", "Basic, Parametric, NodePrep, NodeRelease or Service"),
+    Option("failjobonfailure", "", "The job fails when the task does"),
+    Option("failjobonfailurecount", "N", "The job fails when so many instances do"),
+    Option("validexitcodes", "CODE,...", "Exit codes of success, such as 0,2..5,max"),
+)

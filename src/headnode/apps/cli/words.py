@@ -1,0 +1,100 @@
+"""How things are said to people: times, states, sizes, counts."""
+
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+STATES = ("Not submitted", "Queued", "Running", "Finished", "Failed", "Canceled")
+_SAID_ELSEWHERE = {
+    "configuring": "Not submitted",
+    "notsubmitted": "Not submitted",
+    "cancelled": "Canceled",
+    "completed": "Finished",
+}
+NODE_STATES = ("Pending", "Ready", "Paused", "Unreachable")
+_NODE_STATES_ELSEWHERE = {"online": "Ready", "offline": "Paused"}
+
+
+def instant(at: float | None) -> str:
+    """Write a point of time (seconds since 1970) as local ISO 8601 with its offset; "" for none.
+
+    >>> import os; os.environ["TZ"] = "UTC"; time.tzset(); instant(0.0)
+    '1970-01-01T00:00:00+00:00'
+    """
+    if at is None:
+        return ""
+    text = time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(at))
+    return f"{text[:-2]}:{text[-2:]}"
+
+
+def span(seconds: float | None) -> str:
+    """Write a span of time for a reader, two units at most; None has no end.
+
+    >>> span(42), span(5400), span(100000)
+    ('42 s', '1 h 30 min', '1 d 3 h')
+    """
+    if seconds is None:
+        return "infinite"
+    if 0 < seconds < 10 and seconds != int(seconds):
+        return f"{seconds:.2g} s"
+    whole, parts = int(seconds), []
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min"), (1, "s")):
+        count, whole = divmod(whole, size)
+        if count:
+            parts.append(f"{count} {unit}")
+        elif parts:
+            break
+    return " ".join(parts[:2]) or "0 s"
+
+
+def run_time(seconds: float | None) -> str:
+    """Write a run time limit the Compute Cluster way: ``[[days:]hours:]minutes``, or Infinite."""
+    if seconds is None:
+        return "Infinite"
+    minutes = -int(-seconds // 60)
+    days, rest = divmod(minutes, 1440)
+    hours, minutes = divmod(rest, 60)
+    if days:
+        return f"{days}:{hours:02}:{minutes:02}"
+    return f"{hours}:{minutes:02}" if hours else str(minutes)
+
+
+def counted(count: int, thing: str, several: str = "") -> str:
+    """Write a count with its noun: ``1 task``, ``2 tasks``."""
+    return f"{count} {thing if count == 1 else several or thing + 's'}"
+
+
+def limits(record: "Mapping[str, Any]") -> str:
+    """Write a minimum and maximum as ``2-4``, or ``2`` when they are the same."""
+    least, most = record.get("minimum"), record.get("maximum")
+    low, high = ("*" if least is None else str(least)), ("*" if most is None else str(most))
+    return low if low == high else f"{low}-{high}"
+
+
+def script_state(state: str) -> str:
+    """Return a state as scripts know it: one word of the job states of HPC Pack."""
+    return "Configuring" if state == STATES[0] else state
+
+
+def states(text: str | None, known: "tuple[str, ...]" = STATES) -> "list[str] | None":
+    """Read a list of states in anybody's spelling; None for no list, ``*`` or ``all``.
+
+    Raises:  BadRequest ``usage`` for a word that is no state.
+    """
+    if text is None or text.strip().lower() in ("*", "all"):
+        return None
+    return [_state(word, known) for word in text.split(",")]
+
+
+def _state(word: str, known: "tuple[str, ...]") -> str:
+    plain = word.lower().replace("_", "").replace(" ", "")
+    elsewhere = _NODE_STATES_ELSEWHERE if known is NODE_STATES else _SAID_ELSEWHERE
+    for state in known:
+        if plain == state.lower().replace(" ", "") or elsewhere.get(plain) == state:
+            return state
+    from headnode.apps.cli.options import usage
+
+    raise usage(f"state {word!r} is unknown", f"choose from: {', '.join(known)}")

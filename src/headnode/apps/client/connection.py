@@ -1,0 +1,92 @@
+"""One connection to a head over its Unix socket: length-prefixed JSON, requests and answers in order.
+
+Source:  docs/contracts/01-local-protocol.md.
+Cost:    uses `_socket`, the C part of `socket`, which imports in 0.2 ms instead of 7.
+"""
+
+import os
+from _socket import AF_UNIX, SOCK_STREAM
+from _socket import socket as Socket
+
+from headnode.apps.client.json_text import read_json, write_json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+LARGEST_FRAME = 64 * 1024 * 1024  # bytes
+LONGEST_ADDRESS = 107  # bytes of path a Unix socket address can hold
+PATIENCE = 60.0  # seconds without a sign from the head before a single question is given up
+
+
+class Connection:
+    """Sends requests and yields answers.  Not to be shared between threads."""
+
+    def __init__(self, socket: Socket) -> None:
+        self._socket = socket
+
+    @classmethod
+    def to(cls, socket_path: str) -> "Connection":
+        """Connect to the head that listens at `socket_path`.
+
+        Raises:  OSError as the system says it: FileNotFoundError, ConnectionRefusedError, PermissionError.
+        """
+        socket = Socket(AF_UNIX, SOCK_STREAM)
+        try:
+            _connect(socket, socket_path)
+        except BaseException:
+            socket.close()
+            raise
+        return cls(socket)
+
+    def send(self, request: "dict[str, Any]") -> None:
+        """Send one request.
+
+        Raises:  OverflowError when it is larger than `LARGEST_FRAME`; OSError when the head is gone.
+        """
+        body = write_json(request).encode()
+        if len(body) > LARGEST_FRAME:
+            raise OverflowError(f"a request of {len(body)} bytes is larger than {LARGEST_FRAME}")
+        self._socket.sendall(len(body).to_bytes(4, "big") + body)
+
+    def receive(self, patience: float | None = PATIENCE) -> "dict[str, Any]":
+        """Return the next answer.
+
+        Unit:    seconds (`patience`; None waits for ever).
+        Raises:  TimeoutError; EOFError when the head hangs up; ValueError when it answers no JSON object.
+        """
+        self._socket.settimeout(patience)
+        size = int.from_bytes(self._read(4), "big")
+        if size > LARGEST_FRAME:
+            raise ValueError(f"an answer of {size} bytes is larger than {LARGEST_FRAME}")
+        answer = read_json(self._read(size).decode())
+        if not isinstance(answer, dict):
+            raise ValueError("an answer that is no JSON object")
+        return answer
+
+    def close(self) -> None:
+        """Hang up."""
+        self._socket.close()
+
+    def _read(self, size: int) -> bytes:
+        parts = []
+        while size:
+            part = self._socket.recv(min(size, 1 << 20))
+            if not part:
+                raise EOFError("the head hung up")
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+
+def _connect(socket: Socket, path: str) -> None:
+    if len(os.fsencode(path)) <= LONGEST_ADDRESS:
+        socket.connect(path)
+        return
+    # A deep state directory does not fit into a socket address; its open descriptor does.
+    directory, name = os.path.split(path)
+    descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        socket.connect(f"/proc/self/fd/{descriptor}/{name}")
+    finally:
+        os.close(descriptor)

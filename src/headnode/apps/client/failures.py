@@ -1,0 +1,40 @@
+"""What goes wrong between a client and the head, as errors of ours.  Imported only when it does."""
+
+from typing import Any
+
+from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, Refused, Unavailable
+
+
+def refusal_in(answer: dict[str, Any]) -> HeadnodeError:
+    """Return the refusal that `answer` is, with the exit status the head gave it."""
+    kind = BadRequest if answer.get("exit_status") == BadRequest.exit_status else Refused
+    return kind(
+        code=str(answer.get("code", "refused")),
+        what=str(answer.get("what", "the head refused without saying why")),
+        fix=str(answer.get("fix", "")),
+    )
+
+
+def failure_of(trouble: Exception, state_directory: str, *, connected: bool) -> HeadnodeError:
+    """Say what `trouble` in talking to the head of `state_directory` means to the user."""
+    if isinstance(trouble, OverflowError):
+        return BadRequest(code="too-large", what=str(trouble), fix="split it into several jobs")
+    if isinstance(trouble, PermissionError):
+        return NotAllowed(
+            code="no-access",
+            what=f"you may not use the head in {state_directory!r}",
+            fix="ask its owner, or start your own with: hn up --state DIRECTORY",
+        )
+    if not connected:
+        return Unavailable(
+            code="no-head", what=f"no head is running in {state_directory!r}", fix="start one with: hn up"
+        )
+    if isinstance(trouble, TimeoutError):
+        return Unavailable(
+            code="no-answer", what="the head does not answer", fix=f"see {state_directory}/head.log"
+        )
+    return Unavailable(
+        code="head-gone",
+        what=f"the connection to the head was lost ({trouble})",
+        fix=f"what was acknowledged is kept; see {state_directory}/head.log, then try again",
+    )
