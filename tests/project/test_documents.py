@@ -1,17 +1,24 @@
 """The documents match the code: links lead somewhere, and the commands they show exist."""
 
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
+
+from headnode.apps.cli.catalogue import NOUNS, find
+from headnode.apps.cli.options import read_arguments
+from headnode.core.model.errors import BadRequest
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")])
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SEPARATORS = ("&&", "||", "|", ";", "&", "2>&1")
 TARGET = re.compile(r"^([a-z]+):.*## ", re.MULTILINE)
 
 
@@ -34,6 +41,41 @@ def test_every_make_target_that_is_shown_exists(document: Path) -> None:
     targets = set(TARGET.findall((ROOT / "Makefile").read_text()))
     shown = [line.split()[1] for line in shown_lines(document) if re.match(r"make [a-z]", line)]
     assert [target for target in shown if target not in targets] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: str(document.relative_to(ROOT)))
+def test_every_command_that_is_shown_is_understood(document: Path) -> None:
+    for line in shown_lines(document):
+        understand_all(line)
+
+
+@pytest.mark.parametrize(
+    "line", ["hn job sumbit x", "hn job submit /runtme:3 x", "cd x && hn jobs", "hn cluster"]
+)
+def test_a_command_that_does_not_exist_is_seen(line: str) -> None:
+    with pytest.raises(BadRequest):
+        understand_all(line)
+
+
+def commands_in(line: str) -> Iterator[list[str]]:
+    """Yield the arguments of every `hn` in a line of shell."""
+    words = shlex.split(line, comments=True)
+    for place, word in enumerate(words):
+        if word == "hn" and (place == 0 or words[place - 1] in SEPARATORS):
+            yield list(
+                takewhile(lambda word: word not in SEPARATORS and word[0] not in "<>", words[place + 1 :])
+            )
+
+
+def understand_all(line: str) -> None:
+    """Read every `hn` in a line of shell as `hn` does, without carrying it out.
+
+    Raises:  BadRequest when there is no such command or option.
+    """
+    for words in commands_in(line):
+        noun, rest = (words[0], words[1:]) if words[0] in NOUNS else ("", words)
+        command = find(noun, rest[0] if rest else "")
+        read_arguments(rest[1:], command.options, command.positionals)
 
 
 def test_make_alone_lists_every_target() -> None:
