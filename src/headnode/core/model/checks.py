@@ -53,10 +53,18 @@ def check_runnable(spec: JobSpec) -> None:
             refuse("no-command", f"{called(number, task)} has no command line", "say what it shall run")
 
 
-def _check_no_nul(spec: JobSpec) -> None:
+def _check_texts(spec: JobSpec) -> None:
+    """Refuse what no program can be given (NUL) and no file can hold (half of a surrogate pair)."""
+    try:
+        if b"\\u0000" not in msgspec.json.encode(spec):
+            return
+    except UnicodeEncodeError:
+        pass  # some text is wrong: find it
     for path, text in _texts("job", spec):
         if "\0" in text:
             refuse("nul", f"{path} holds a NUL character", "take it out: no program or file can be given one")
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            refuse("not-unicode", f"{path} holds {text!r}, which is not Unicode text", "write it as UTF-8")
 
 
 def _texts(path: str, value: Any) -> Iterator[tuple[str, str]]:
@@ -223,7 +231,7 @@ def _arrows(circle: Iterable[Hashable]) -> str:
 
 
 _JOB_RULES: tuple[Callable[[JobSpec], None], ...] = (
-    _check_no_nul,
+    _check_texts,
     _check_size,
     _check_limits,
     _check_nodes,

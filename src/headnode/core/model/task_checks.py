@@ -63,7 +63,7 @@ def _check_task_limits(spec: JobSpec, task: TaskSpec, whose: str) -> None:
     if task.run_time > spec.run_time and task.run_time != FOREVER:
         refuse(
             "task-run-time",
-            f"the run time of {whose}, {_seconds(task.run_time)}, is above the job's, {_seconds(spec.run_time)}",
+            f"run time {_seconds(task.run_time)} of {whose} is above the job's, {_seconds(spec.run_time)}",
             "raise the job's run time",
         )
     if not 1 <= task.fail_job_count <= MOST_CRITICAL_FAILURES:

@@ -1,0 +1,12 @@
+"""Job files of Compute Cluster Server 2003, HPC Server 2008 and HPC Pack, read and written.
+
+Source: CCS, job.xsd, task.xsd and "Content format"; HPC Pack job files.
+"""
+
+from headnode.core.formats.compute_cluster_xml.dialects import CCS, DIALECTS, HPC, HPC_2008
+from headnode.core.formats.compute_cluster_xml.live import Live, LiveTask
+from headnode.core.formats.compute_cluster_xml.reader import read_job
+from headnode.core.formats.compute_cluster_xml.schema import validate
+from headnode.core.formats.compute_cluster_xml.writer import write_job
+
+__all__ = ["CCS", "DIALECTS", "HPC", "HPC_2008", "Live", "LiveTask", "read_job", "validate", "write_job"]

@@ -1,0 +1,187 @@
+"""XML text as a tree, safely, and where in the text its elements and attributes stand.
+
+Entities, DTDs, the network and huge trees are off: a file that declares anything of the kind is refused.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from functools import cached_property
+from typing import NamedTuple, NoReturn
+from xml.parsers import expat
+
+from lxml import etree
+
+from headnode.core.model.errors import BadRequest
+
+_ENCODINGS = ("utf-8", "us-ascii", "utf-16", "iso-8859-1", "iso-8859-15", "windows-1252")
+_MARKS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
+_DECLARED = re.compile(rb"\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([A-Za-z0-9._-]{1,40})[\"']")
+_DECLARATION = re.compile(r"\s*<\?xml\s[^>]*\?>")
+_PROLOG = re.compile(r"(?:\s+|<\?.*?\?>|<!--.*?-->)*", re.DOTALL)
+_MARKUP = re.compile(r"<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>|<([^\s!?/>][^\s/>]*)", re.DOTALL)
+_ATTRIBUTE = re.compile(r"\s+([^\s=>/]+)\s*=\s*(?:\"[^\"]*\"|'[^']*')")
+
+
+class Place(NamedTuple):
+    """A line, from 1, and the number of characters before it on that line."""
+
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"line {self.line}, column {self.column}"
+
+
+class Document:
+    """A tree with the text it came from."""
+
+    def __init__(self, text: str, root: etree._Element) -> None:
+        self.root = root
+        self._text = text
+
+    def place(self, element: etree._Element, attribute: str = "") -> Place:
+        """Return where `element`, or its `attribute` (as written), begins."""
+        start = self._starts[self._numbers[element]]
+        return place_of(self._text, self._attribute_starts(start).get(attribute, start), self._lines)
+
+    def written(self, element: etree._Element, name: str) -> str:
+        """Return the attribute `name` of the tree as it is written in the text: with its prefix."""
+        local = etree.QName(name).localname
+        start = self._starts[self._numbers[element]]
+        spelled = [found for found in self._attribute_starts(start) if found.rpartition(":")[2] == local]
+        return next((found for found in spelled if (":" in found) == ("{" in name)), name)
+
+    def _attribute_starts(self, start: int) -> dict[str, int]:
+        starts: dict[str, int] = {}
+        tag = _MARKUP.match(self._text, start)
+        at = tag.end() if tag else start
+        while found := _ATTRIBUTE.match(self._text, at):
+            starts[found[1]] = found.start(1)
+            at = found.end()
+        return starts
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        """Where each element begins, in the order of the text."""
+        starts: list[int] = []
+        at = 0
+        while found := _MARKUP.search(self._text, at):
+            at = found.end()
+            if found[1]:
+                starts.append(found.start())
+                while attribute := _ATTRIBUTE.match(self._text, at):
+                    at = attribute.end()
+        return starts
+
+    @cached_property
+    def _numbers(self) -> dict[etree._Element, int]:
+        return {element: number for number, element in enumerate(self.root.iter(etree.Element))}
+
+    @cached_property
+    def _lines(self) -> list[int]:
+        return line_starts(self._text)
+
+
+def parse(text: bytes | str) -> Document:
+    """Read XML text.
+
+    Raises:  BadRequest ``not-xml`` with line and column, ``doctype``, ``encoding``.
+    """
+    decoded = _decode(text) if isinstance(text, bytes) else text.removeprefix("\ufeff")
+    _refuse_doctype(decoded)
+    declaration = _DECLARATION.match(decoded)
+    end = declaration.end() if declaration else 0
+    body = re.sub(r"[^\n]", " ", decoded[:end]) + decoded[end:]
+    try:
+        encoded = body.encode()
+    except UnicodeEncodeError as wrong:
+        _refuse(decoded, wrong.start, "half of a surrogate pair is no character")
+    try:
+        root = etree.fromstring(encoded, _parser()) if encoded.strip() else None
+    except etree.XMLSyntaxError as wrong:
+        _refuse_syntax(encoded, wrong)
+    if root is None:
+        raise BadRequest(
+            code="not-xml", what="line 1, column 0: the file is empty", fix="write a Job element"
+        )
+    return Document(body, root)
+
+
+def _parser() -> etree.XMLParser:
+    return etree.XMLParser(
+        encoding="utf-8",
+        resolve_entities=False,
+        no_network=True,
+        load_dtd=False,
+        dtd_validation=False,
+        huge_tree=False,
+        remove_comments=True,
+        remove_pis=True,
+    )
+
+
+def _decode(data: bytes) -> str:
+    mark, encoding = next(((mark, name) for mark, name in _MARKS if data.startswith(mark)), (b"", ""))
+    if not encoding:
+        declared = _DECLARED.match(data[:400])
+        encoding = declared[1].decode().lower() if declared else "utf-8"
+        if encoding not in _ENCODINGS:
+            raise BadRequest(
+                code="encoding",
+                what=f"line 1, column 0: encoding {encoding!r} is not read",
+                fix=f"save the file as UTF-8 (also read: {', '.join(_ENCODINGS[1:])})",
+            )
+    body = data[len(mark) :]
+    try:
+        return body.decode(encoding)
+    except UnicodeDecodeError as wrong:
+        before = body[: wrong.start].decode(encoding, "replace")
+        _refuse(before, len(before), f"byte {body[wrong.start]:#04x} is not {encoding.upper()}")
+
+
+def _refuse_doctype(text: str) -> None:
+    prolog = _PROLOG.match(text)
+    at = prolog.end() if prolog else 0
+    if text[at : at + 9].upper() == "<!DOCTYPE":
+        raise BadRequest(
+            code="doctype",
+            what=f"{place_of(text, at)}: a document type declaration, which could declare entities",
+            fix="take the DOCTYPE out: job files need none",
+        )
+
+
+def _refuse_syntax(encoded: bytes, wrong: etree.XMLSyntaxError) -> NoReturn:
+    """Say what is wrong with the words of one parser and the place of the other, which is the exact one."""
+    place = Place(wrong.position[0] or 1, max((wrong.position[1] or 1) - 1, 0))
+    what = str(wrong.msg).partition(", line")[0]
+    judge = expat.ParserCreate("utf-8")
+    try:
+        judge.Parse(encoded, True)
+    except expat.ExpatError as error:
+        place = Place(error.lineno, error.offset)
+    raise BadRequest(
+        code="not-xml",
+        what=f"{place}: not well-formed XML: {what}",
+        fix="correct the XML there; text needs &lt; for <, &amp; for &, and UTF-8",
+    )
+
+
+def _refuse(text: str, at: int, what: str) -> NoReturn:
+    raise BadRequest(
+        code="not-xml",
+        what=f"{place_of(text, at)}: not well-formed XML: {what}",
+        fix="save the file as UTF-8",
+    )
+
+
+def line_starts(text: str) -> list[int]:
+    """Return where each line of `text` begins."""
+    return [0, *(found.end() for found in re.finditer("\n", text))]
+
+
+def place_of(text: str, at: int, lines: Sequence[int] | None = None) -> Place:
+    """Return the place of the character number `at`."""
+    lines = lines or line_starts(text)
+    line = bisect_right(lines, at)
+    return Place(line, at - lines[line - 1])

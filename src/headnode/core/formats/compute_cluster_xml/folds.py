@@ -1,0 +1,154 @@
+"""Several attributes that are one thing in the model, and back: size, sweep, critical tasks."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from headnode.core.formats.compute_cluster_xml.dialects import CCS
+from headnode.core.formats.fidelity import Kind
+from headnode.core.model.errors import BadRequest
+from headnode.core.model.job import JobSpec, UnitType
+from headnode.core.model.task import TaskSpec, TaskType
+
+Values = dict[str, Any]
+Tell = Callable[[Kind, str], None]
+"""Adds a finding about the element at hand."""
+
+
+def units_named(values: Mapping[str, Any]) -> list[UnitType]:
+    """Return the units whose minimum or maximum is written."""
+    return [unit for unit in UnitType if f"size.minimum.{unit}" in values or f"size.maximum.{unit}" in values]
+
+
+def job_unit(values: Mapping[str, Any], tasks: list[Values], tell: Tell) -> UnitType:
+    """Return what the job counts: as written, or as its sizes, or those of its tasks, leave no doubt."""
+    written = values.get("size.unit")
+    if isinstance(written, UnitType):
+        return written
+    named = units_named(values) or list(dict.fromkeys(unit for task in tasks for unit in units_named(task)))
+    task_units = {task["size.unit"] for task in tasks if "size.unit" in task}
+    if len(task_units) == 1:
+        return UnitType(task_units.pop())
+    if len(named) == 1 and named[0] is not UnitType.PROCESSOR:
+        tell(Kind.TRANSLATED, f"UnitType is not written: the job counts {named[0].value}s, as its sizes do")
+        return named[0]
+    return UnitType.PROCESSOR
+
+
+def fold_job_size(values: Values, unit: UnitType, dialect: str, tell: Tell) -> Values:
+    """Take the attributes of size out of `values`; return the fields they mean.
+
+    A size whose auto flag is true is ignored; without a flag it is calculated when it is not written.
+    Source:  HPC Pack AutoCalculateMin and AutoCalculateMax.
+    """
+    named = units_named(values)
+    fields: Values = {"unit": unit}
+    for end, auto in (("minimum", "size.auto_minimum"), ("maximum", "size.auto_maximum")):
+        written = {one: values[f"size.{end}.{one}"] for one in named if f"size.{end}.{one}" in values}
+        calculated = values.get(auto, not written)
+        fields[end] = None if calculated else written.get(unit, 1)
+        if written and calculated:
+            tell(Kind.NOTE, f"the {end} that is written is ignored: it is to be calculated")
+        elif not calculated and unit not in written:
+            tell(Kind.APPROXIMATED, f"no {end} in {unit.value}s is written: 1 is taken")
+    others = [one.value for one in named if one is not unit]
+    if others:
+        tell(Kind.NOTE, f"sizes in {' and '.join(others)}s are not used: the job counts {unit.value}s")
+    if dialect == CCS and values.get("run_until_canceled"):
+        fields = {**fields, "minimum": fields["minimum"] or 1, "maximum": fields["maximum"] or 1}
+    return _without(values, "size.") | fields
+
+
+def fold_task_size(values: Values, unit: UnitType, tell: Tell) -> Values:
+    """Take the attributes of size out of `values`; return the fields they mean, counted in the job's `unit`.
+
+    Raises:  BadRequest ``unit-mismatch`` when the task counts something else.
+    """
+    named = units_named(values)
+    own = values.get("size.unit", unit)
+    if own is not unit or (named and unit not in named):
+        other = own if own is not unit else named[0]
+        raise BadRequest(
+            code="unit-mismatch",
+            what=f"the task counts {other.value}s and the job {unit.value}s",
+            fix="write the same UnitType, and sizes of that unit, for the job and its tasks",
+        )
+    low = values.get(f"size.minimum.{unit}")
+    high = values.get(f"size.maximum.{unit}")
+    if low is not None and high is None and low > 1:
+        tell(Kind.APPROXIMATED, f"no maximum is written: the minimum {low} is taken")
+        high = low
+    fields = {"minimum": 1 if low is None else low, "maximum": 1 if high is None else high}
+    return _without(values, "size.") | fields
+
+
+def fold_sweep(values: Values, tell: Tell) -> Values:
+    """Take Type and IsParametric out of `values`; return the kind of task they mean.
+
+    Raises:  BadRequest ``task-type`` when they contradict each other.
+    """
+    kind = values.get("sweep.type")
+    parametric = values.get("sweep.is_parametric")
+    if kind is not None and parametric is not None and parametric != (kind is TaskType.SWEEP):
+        raise BadRequest(
+            code="task-type",
+            what=f"IsParametric is {str(parametric).lower()} beside another Type",
+            fix="write Type alone: ParametricSweep for a sweep",
+        )
+    if kind is None and parametric:
+        tell(Kind.TRANSLATED, "IsParametric is read as Type ParametricSweep")
+    found = kind or (TaskType.SWEEP if parametric else TaskType.BASIC)
+    return _without(values, "sweep.") | {"kind": found}
+
+
+def fold_critical(values: Values, tell: Tell) -> Values:
+    """Take the two attributes of a critical task out of `values`; a count alone implies the flag.
+
+    Source:  HPC Pack FailJobOnFailure and FailJobOnFailureCount.
+    """
+    flag, count = values.get("critical.flag"), values.get("critical.count")
+    rest = _without(values, "critical.")
+    if flag is None and count is None:
+        return rest
+    if flag is False:
+        if count not in (None, 0, 1):
+            tell(Kind.NOTE, f"FailJobOnFailureCount {count} has no effect: FailJobOnFailure is false")
+        return rest
+    if flag is None:
+        if count == 0:
+            return rest
+        tell(Kind.TRANSLATED, "FailJobOnFailureCount alone is read as FailJobOnFailure too")
+    return rest | {"fail_job_on_failure": True, "fail_job_count": 1 if count is None else count}
+
+
+def _without(values: Values, start: str) -> Values:
+    return {name: value for name, value in values.items() if not name.startswith(start)}
+
+
+def unfold_job(spec: JobSpec) -> Values:
+    """Return the values the rows of Job write."""
+    values: Values = {
+        "size.unit": spec.unit,
+        "size.auto_minimum": spec.minimum is None,
+        "size.auto_maximum": spec.maximum is None,
+        f"size.minimum.{spec.unit}": spec.minimum,
+        f"size.maximum.{spec.unit}": spec.maximum,
+        "fixed.job_type": "Batch",
+    }
+    return values
+
+
+def unfold_task(task: TaskSpec, unit: UnitType) -> Values:
+    """Return the values the rows of Task write."""
+    sweep = task.kind is TaskType.SWEEP
+    values: Values = {
+        "size.unit": unit,
+        f"size.minimum.{unit}": task.minimum,
+        f"size.maximum.{unit}": task.maximum,
+        "sweep.type": task.kind,
+        "sweep.is_parametric": True if sweep else None,
+        "critical.flag": task.fail_job_on_failure,
+        "critical.count": task.fail_job_count
+        if task.fail_job_on_failure and task.fail_job_count != 1
+        else None,
+    }
+    return values

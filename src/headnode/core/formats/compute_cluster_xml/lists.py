@@ -1,0 +1,152 @@
+"""The elements inside Job and Task that are lists: variables, terms, dependencies."""
+
+from collections.abc import Iterator
+
+from lxml import etree
+
+from headnode.core.formats.compute_cluster_xml.scribe import Scribe
+from headnode.core.formats.fidelity import Kind
+from headnode.core.formats.values import parse_int
+from headnode.core.model.errors import BadRequest
+from headnode.core.model.job import GroupEdge
+
+XSI = "http://www.w3.org/2001/XMLSchema-instance"
+_MOST_ENVIRONMENT = 2048  # characters of all variables of a task
+_MOST_TERM_NAME, _MOST_TERM_VALUE = 80, 1024
+
+
+def local(element: etree._Element) -> str:
+    """Return the name of `element`; its namespace says nothing.
+
+    Source:  HPC Pack reads elements by their local names only.
+    """
+    return etree.QName(element).localname
+
+
+def is_nil(element: etree._Element) -> bool:
+    """Whether `element` is written to be nothing."""
+    return element.get(f"{{{XSI}}}nil", "").strip() in ("true", "1")
+
+
+def read_pairs(parent: etree._Element, item: str, where: str, scribe: Scribe) -> dict[str, str]:
+    """Read the names and values of the `item` elements in `parent`; blanks around them do not count."""
+    pairs: dict[str, str] = {}
+    for element in _children(parent, (item,), where, scribe):
+        pair = {local(child): _text(child, where, scribe) for child in _pair(element, where, scribe)}
+        name = pair.get("Name", "")
+        if not name and not pair.get("Value"):
+            continue
+        if not name:
+            scribe.refuse("no-name", where, f"a {item} without a Name", "give it one", element)
+        if name in pairs:
+            scribe.add(Kind.NOTE, where, f"{item} {name!r} comes twice: the last one counts", element)
+        pairs[name] = pair.get("Value", "")
+        if scribe.strict:
+            _check_widths(item, name, pairs, where, scribe, element)
+    return pairs
+
+
+def _pair(element: etree._Element, where: str, scribe: Scribe) -> Iterator[etree._Element]:
+    return _children(element, ("Name", "Value"), where, scribe)
+
+
+def _text(element: etree._Element, where: str, scribe: Scribe) -> str:
+    report_attributes(element, where, scribe)
+    for child in element:
+        scribe.add(Kind.NOT_SUPPORTED, where, f"element {local(child)!r} in {local(element)!r}", child)
+    return (element.text or "").strip()
+
+
+def _check_widths(
+    item: str, name: str, pairs: dict[str, str], where: str, scribe: Scribe, element: etree._Element
+) -> None:
+    if item == "Variable":
+        total = sum(width(f"{one}={value}") + 1 for one, value in pairs.items()) - 1
+        too_long = total > _MOST_ENVIRONMENT
+        rule = f"all variables together may have {_MOST_ENVIRONMENT} characters"
+    else:
+        too_long = width(name) > _MOST_TERM_NAME or width(pairs[name]) > _MOST_TERM_VALUE
+        rule = f"a name may have {_MOST_TERM_NAME} characters and a value {_MOST_TERM_VALUE}"
+    if too_long:
+        scribe.refuse(
+            "too-long", where, f"{item} {name!r} is too long", f"{rule}; or read without strict", element
+        )
+
+
+def width(text: str) -> int:
+    """Count characters as the CCS table does: code units of UTF-16."""
+    return len(text.encode("utf-16-le")) // 2
+
+
+def read_edges(parent: etree._Element, scribe: Scribe) -> tuple[GroupEdge, ...]:
+    """Read which task groups wait for which, in the order written.
+
+    Source:  HPC Pack job files, Dependencies: Parent elements with Child elements, by GroupId.
+    """
+    edges = []
+    for element in _children(parent, ("Parent",), "Dependencies", scribe):
+        group = _group(element, scribe)
+        for child in _children(element, ("Child",), "Dependencies", scribe):
+            edges.append(GroupEdge(group, _group(child, scribe)))
+            for inner in child:
+                _report_stranger(inner, "Dependencies", (), scribe)
+    return tuple(edges)
+
+
+def _group(element: etree._Element, scribe: Scribe) -> int:
+    found = None
+    for name, text in element.attrib.items():
+        if etree.QName(str(name)).localname.lower() == "groupid":
+            found = str(name), str(text)
+        else:
+            _report_attribute(element, str(name), "Dependencies", scribe)
+    if found is None:
+        scribe.refuse(
+            "no-group", "Dependencies", f"a {local(element)} without GroupId", "give it one", element
+        )
+    try:
+        return parse_int(found[1])
+    except BadRequest as wrong:
+        scribe.refuse(wrong.code, "Dependencies", f"GroupId: {wrong.what}", wrong.fix, element, found[0])
+
+
+def _children(
+    parent: etree._Element, names: tuple[str, ...], where: str, scribe: Scribe
+) -> Iterator[etree._Element]:
+    """Yield the children that may be there; report everything else in `parent`."""
+    if local(parent) not in ("Parent", "Child"):
+        report_attributes(parent, where, scribe)
+    report_stray_text(parent, where, scribe)
+    for child in parent:
+        if local(child) not in names:
+            _report_stranger(child, where, names, scribe)
+        elif not is_nil(child):
+            yield child
+
+
+def report_attributes(element: etree._Element, where: str, scribe: Scribe) -> None:
+    """Report every attribute of an element that has none in any dialect."""
+    for name in element.attrib:
+        _report_attribute(element, str(name), where, scribe)
+
+
+def _report_attribute(element: etree._Element, name: str, where: str, scribe: Scribe) -> None:
+    if etree.QName(name).namespace != XSI:
+        what = f"attribute {etree.QName(name).localname!r} of {local(element)} is not known, and is not kept"
+        scribe.add_once(Kind.NOT_SUPPORTED, where, what, element, name)
+
+
+def _report_stranger(child: etree._Element, where: str, names: tuple[str, ...], scribe: Scribe) -> None:
+    hint = f"; {' and '.join(names)} may be here" if names else ""
+    scribe.add_once(
+        Kind.NOT_SUPPORTED, where, f"element {local(child)!r} is not known, and is not kept{hint}", child
+    )
+
+
+def report_stray_text(element: etree._Element, where: str, scribe: Scribe) -> None:
+    """Report text where only elements belong."""
+    texts = [element.text, *(child.tail for child in element)]
+    stray = next((text.strip() for text in texts if text and text.strip()), "")
+    if stray:
+        what = f"text {stray[:40]!r} in {local(element)} is not known, and is not kept"
+        scribe.add_once(Kind.NOT_SUPPORTED, where, what, element)

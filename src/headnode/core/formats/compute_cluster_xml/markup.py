@@ -1,0 +1,67 @@
+"""Writing XML: attributes in the order given, the namespace last, as job files of the field have it."""
+
+import re
+
+import msgspec
+
+_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}
+_IN_ATTRIBUTE = re.compile(r"[&<>\"\t\n\r]")
+_IN_TEXT = re.compile(r"[&<>\r]")
+_IMPOSSIBLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_XML = "http://www.w3.org/XML/1998/namespace"
+
+
+class Element(msgspec.Struct):
+    """An element to write.  Children are elements, or text that is XML already."""
+
+    name: str
+    attributes: dict[str, str] = {}
+    children: list["Element | str"] = []
+    text: str = ""
+
+
+def possible(text: str) -> str:
+    """Return `text` with what XML cannot hold replaced by U+FFFD."""
+    return _IMPOSSIBLE.sub("\ufffd", text)
+
+
+def write(root: Element) -> bytes:
+    """Return the document, indented, in UTF-8."""
+    lines = ['<?xml version="1.0" encoding="utf-8"?>']
+    _lines(root, "", lines)
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _lines(element: Element, indent: str, lines: list[str]) -> None:
+    start = f"{indent}<{element.name}{_attributes(element.attributes)}"
+    if element.children:
+        lines.append(f"{start}>")
+        for child in element.children:
+            if isinstance(child, str):
+                lines.append(f"{indent}  {child}")
+            else:
+                _lines(child, f"{indent}  ", lines)
+        lines.append(f"{indent}</{element.name}>")
+    elif element.text:
+        text = _IN_TEXT.sub(lambda found: _ESCAPES[found[0]], possible(element.text))
+        lines.append(f"{start}>{text}</{element.name}>")
+    else:
+        lines.append(f"{start} />")
+
+
+def _attributes(attributes: dict[str, str]) -> str:
+    """Write attributes; a name ``{namespace}local`` gets a prefix of its own."""
+    written = []
+    for number, (name, value) in enumerate(attributes.items()):
+        namespace, _, local = name[1:].rpartition("}") if name.startswith("{") else ("", "", name)
+        if namespace == _XML:
+            local = f"xml:{local}"
+        elif namespace:
+            written.append(f' xmlns:e{number}="{_quoted(namespace)}"')
+            local = f"e{number}:{local}"
+        written.append(f' {local}="{_quoted(value)}"')
+    return "".join(written)
+
+
+def _quoted(value: str) -> str:
+    return _IN_ATTRIBUTE.sub(lambda found: _ESCAPES[found[0]], possible(value))

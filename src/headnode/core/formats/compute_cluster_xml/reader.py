@@ -1,0 +1,205 @@
+"""Reading Compute Cluster and HPC Pack job files.
+
+Source: CCS, job.xsd, task.xsd and "Content format"; HPC Pack job files.
+"""
+
+from typing import NoReturn
+
+import msgspec
+from lxml import etree
+
+from headnode.core.formats.compute_cluster_xml.attributes import Attributes, Found
+from headnode.core.formats.compute_cluster_xml.dialects import (
+    BY_NAMESPACE,
+    CCS,
+    DIALECTS,
+    HPC,
+    HPC_2008,
+    Dialect,
+)
+from headnode.core.formats.compute_cluster_xml.document import Document, parse
+from headnode.core.formats.compute_cluster_xml.folds import (
+    Values,
+    fold_critical,
+    fold_job_size,
+    fold_sweep,
+    fold_task_size,
+    job_unit,
+)
+from headnode.core.formats.compute_cluster_xml.job_rows import JOB_ROWS, JOB_SPELLINGS
+from headnode.core.formats.compute_cluster_xml.lists import (
+    is_nil,
+    local,
+    read_edges,
+    read_pairs,
+    report_attributes,
+    report_stray_text,
+)
+from headnode.core.formats.compute_cluster_xml.scribe import Scribe
+from headnode.core.formats.compute_cluster_xml.task_rows import TASK_ROWS, TASK_SPELLINGS
+from headnode.core.formats.compute_cluster_xml.unknown import element_key, element_text
+from headnode.core.formats.compute_cluster_xml.writer import can_say
+from headnode.core.formats.fidelity import Awareness, Kind, Report, honour
+from headnode.core.formats.nearest import nearest
+from headnode.core.model.errors import BadRequest
+from headnode.core.model.job import GroupEdge, JobSpec, UnitType
+from headnode.core.model.task import TaskSpec
+
+_PAIRS = {
+    "EnvironmentVariables": ("environment", "Variable"),
+    "ExtendedTerms": ("properties", "Term"),
+    "CustomProperties": ("properties", "Term"),
+}
+"""Elements that hold names and values: the field they fill, and what each pair is called."""
+
+_ALL_ROWS = (*JOB_ROWS, *TASK_ROWS)
+_HPC_NAMES = {name.lower() for row in _ALL_ROWS for name in (row.hpc, *row.also) if name}
+_CCS_NAMES = {row.ccs.lower() for row in _ALL_ROWS if row.ccs}
+
+
+def read_job(
+    text: bytes | str, *, awareness: Awareness = Awareness.WARN, strict: bool = False
+) -> tuple[JobSpec, Report]:
+    """Read a job file of any of the three dialects; say what became of everything in it.
+
+    `strict` also refuses what is wider than the table of CCS allows.
+    Raises:  BadRequest with line and column: ``not-xml``, ``doctype``, ``not-a-job``, a wrong value, and
+             ``not-understood`` under awareness policy Reject.
+    """
+    return _Reader(parse(text), strict=strict).read(awareness)
+
+
+class _Reader:
+    """Reads one document."""
+
+    def __init__(self, document: Document, *, strict: bool) -> None:
+        self._root = document.root
+        self._scribe = Scribe(document, strict=strict)
+        self._attributes = Attributes(self._scribe, etree.QName(document.root).namespace)
+        self._edges: tuple[GroupEdge, ...] = ()
+        self._tasks: list[Found] = []
+
+    def read(self, awareness: Awareness) -> tuple[JobSpec, Report]:
+        """Read it as `read_job` promises."""
+        job = self._outline()
+        defaults, dialect = self._dialect(job)
+        spec = self._job(job, defaults, dialect)
+        return self._settled(spec, job), honour(awareness, self._scribe.report())
+
+    def _outline(self) -> Found:
+        """Read the attributes and children of everything."""
+        name = local(self._root)
+        if name == "Job":
+            job = self._attributes.read(self._root, "Job", JOB_SPELLINGS)
+            self._job_children(job)
+            return job
+        if name != "Task":
+            self._refuse_root(name)
+        self._scribe.add(
+            Kind.TRANSLATED, "Task", "a task alone is read as a job of that one task", self._root
+        )
+        self._task(self._root)
+        return Found(self._root, "Job")
+
+    def _refuse_root(self, name: str) -> NoReturn:
+        self._scribe.refuse(
+            "not-a-job",
+            name,
+            "the outermost element is no Job",
+            "write a Job (or a Task) element",
+            self._root,
+        )
+
+    def _job_children(self, job: Found) -> None:
+        report_stray_text(job.element, "Job", self._scribe)
+        for child in job.element:
+            if local(child) == "Tasks":
+                self._task_list(child)
+            elif local(child) == "Dependencies":
+                self._edges += read_edges(child, self._scribe)
+            else:
+                self._pairs_or_stranger(job, child)
+
+    def _task_list(self, tasks: etree._Element) -> None:
+        report_attributes(tasks, "Tasks", self._scribe)
+        report_stray_text(tasks, "Tasks", self._scribe)
+        for child in tasks:
+            if local(child) == "Task":
+                self._task(child)
+            else:
+                what = f"element {local(child)!r} is not known, and is not kept; only Task may be here"
+                self._scribe.add_once(Kind.NOT_SUPPORTED, "Tasks", what, child)
+
+    def _task(self, element: etree._Element) -> None:
+        if is_nil(element):
+            self._scribe.add(Kind.NOTE, "Tasks", "a Task that is nil is left out", element)
+            return
+        where = f"Task {len(self._tasks) + 1}"
+        task = self._attributes.read(element, where, TASK_SPELLINGS)
+        report_stray_text(element, where, self._scribe)
+        for child in element:
+            self._pairs_or_stranger(task, child)
+        if "command" not in task.values:
+            self._scribe.add(Kind.NOTE, where, "the task has no CommandLine", element)
+        self._tasks.append(task)
+
+    def _pairs_or_stranger(self, found: Found, child: etree._Element) -> None:
+        name = local(child)
+        if name in _PAIRS:
+            field, item = _PAIRS[name]
+            found.pairs[field] |= read_pairs(child, item, found.where, self._scribe)
+            return
+        meant = nearest(name, (*_PAIRS, "Tasks", "Dependencies"))
+        hint = f"; did you mean {meant!r}?" if meant else ""
+        own = etree.QName(self._root).namespace
+        found.extensions[element_key(name, found.extensions)] = element_text(child, [own] if own else [])
+        what = f"element {name!r} is not known: kept, without effect{hint}"
+        self._scribe.add(Kind.NOT_SUPPORTED, found.where, what, child)
+
+    def _dialect(self, job: Found) -> tuple[Dialect, str]:
+        """Return the dialect whose defaults count, and the name of the one that is spoken."""
+        namespace = etree.QName(self._root).namespace
+        if namespace in BY_NAMESPACE:
+            return BY_NAMESPACE[namespace], BY_NAMESPACE[namespace].name
+        used = self._scribe.spellings
+        ccs = bool(used & (_CCS_NAMES - _HPC_NAMES)) and not used & (_HPC_NAMES - _CCS_NAMES)
+        if namespace is not None:
+            what = f"namespace {namespace!r} is not known: the names are read as if there were none"
+            self._scribe.add(Kind.NOTE, job.where, what, self._root)
+        if ccs:
+            what = "names of CCS without its namespace: the defaults are those of HPC Pack"
+            self._scribe.add(Kind.NOTE, job.where, what, self._root)
+        return DIALECTS[HPC], CCS if ccs else HPC
+
+    def _job(self, job: Found, defaults: Dialect, dialect: str) -> JobSpec:
+        def tell(kind: Kind, what: str) -> None:
+            self._scribe.add_once(kind, "Job", what, job.element)
+
+        unit = job_unit(job.values, [task.values for task in self._tasks], tell)
+        fields: Values = {"exclusive": defaults.exclusive}
+        fields |= fold_job_size(job.values, unit, dialect, tell)
+        tasks = tuple(self._task_spec(task, unit, defaults) for task in self._tasks)
+        return JobSpec(**(fields | job.fields()), tasks=tasks, group_edges=self._edges, dialect=dialect)
+
+    def _task_spec(self, task: Found, unit: UnitType, defaults: Dialect) -> TaskSpec:
+        def tell(kind: Kind, what: str) -> None:
+            self._scribe.add(kind, task.where, what, task.element)
+
+        try:
+            values = fold_task_size(task.values, unit, tell)
+            values = fold_critical(fold_sweep(values, tell), tell)
+        except BadRequest as wrong:
+            self._scribe.refuse(wrong.code, task.where, wrong.what, wrong.fix, task.element)
+        fields: Values = {"rerunnable": defaults.rerunnable}
+        return TaskSpec(**(fields | values | task.fields()))
+
+    def _settled(self, spec: JobSpec, job: Found) -> JobSpec:
+        """Return `spec` in the first dialect, from the one it speaks upwards, that can say all of it."""
+        upwards = (CCS, HPC_2008, HPC)
+        able = upwards[upwards.index(spec.dialect) :]
+        dialect = next((name for name in able if name == HPC or can_say(spec, name)), HPC)
+        if dialect != spec.dialect:
+            said, needed = DIALECTS[spec.dialect].title, DIALECTS[dialect].title
+            what = f"{said} cannot say all of this: the job is kept as one of {needed}"
+            self._scribe.add(Kind.TRANSLATED, "Job", what, job.element)
+        return msgspec.structs.replace(spec, dialect=dialect)

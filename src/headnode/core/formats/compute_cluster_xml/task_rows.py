@@ -1,0 +1,156 @@
+"""Every attribute of Task, in the order in which exports write them."""
+
+from headnode.core.formats.compute_cluster_xml.dialects import HPC
+from headnode.core.formats.compute_cluster_xml.rows import Row, by_spelling, live
+from headnode.core.formats.values import (
+    COUNT,
+    EXIT_CODES,
+    FLAG,
+    NAMES,
+    NODES,
+    RUN_TIME,
+    SECONDS,
+    TASK_TYPE,
+    UNIT,
+    WHEN,
+)
+
+_CCS = "CCS, 'Content format' and task.xsd: "
+_HPC = "HPC Pack task property "
+
+TASK_ROWS: tuple[Row, ...] = (
+    live("version", "Version"),
+    live("id", "Id", "Id", value=COUNT, width=10, source=_CCS + "Id, at most 2147483647"),
+    live("parent_job", "ParentJobId", "ParentJobId", value=COUNT, source=_CCS + "ParentJobId"),
+    live("state", "State", "Status", source=_CCS + "Status"),
+    Row(field="size.unit", hpc="UnitType", value=UNIT, source=_HPC + "UnitType: the same as the job's"),
+    live("nice_id", "NiceId", value=COUNT),
+    Row(
+        field="command", hpc="CommandLine", ccs="CommandLine", width=480, always=True, source=_CCS + "Cmdline"
+    ),
+    live("request_cancel", "RequestCancel"),
+    live("requeues", "RequeueCount", value=COUNT),
+    live("failure_reason", "FailureReason"),
+    live("pending_reason", "PendingReason"),
+    live("exit_code", "ExitCode", "ExitCode", value=COUNT, source=_CCS + "ExitCode"),
+    Row(field="start", hpc="StartValue", value=COUNT, source=_HPC + "StartValue"),
+    Row(field="end", hpc="EndValue", value=COUNT, source=_HPC + "EndValue"),
+    Row(field="increment", hpc="IncrementValue", value=COUNT, source=_HPC + "IncrementValue"),
+    Row(field="group", hpc="GroupId", value=COUNT, source=_HPC + "GroupId: see Dependencies"),
+    live("submitted", "SubmitTime", value=WHEN),
+    live("started", "StartTime", value=WHEN),
+    live("ended", "EndTime", value=WHEN),
+    live("created", "CreateTime", value=WHEN),
+    live("changed", "ChangeTime", value=WHEN),
+    live("message", "ErrorMessage", "Message", source=_CCS + "Message"),
+    live("error_code", "ErrorCode"),
+    live("error_params", "ErrorParams"),
+    live("allocated_nodes", "AllocatedNodes"),
+    live("allocated_cores", "AllocatedCoreIds"),
+    live("output", "Output"),
+    Row(field="name", hpc="Name", ccs="Name", width=80, source=_CCS + "Name"),
+    Row(
+        field="size.minimum.processor",
+        hpc="MinCores",
+        ccs="MinimumNumberOfProcessors",
+        value=COUNT,
+        source=_CCS + "MinProcessors; HPC Pack property MinCores",
+    ),
+    Row(
+        field="size.maximum.processor",
+        hpc="MaxCores",
+        ccs="MaximumNumberOfProcessors",
+        value=COUNT,
+        source=_CCS + "Numprocessors; HPC Pack property MaxCores",
+    ),
+    Row(field="size.minimum.socket", hpc="MinSockets", value=COUNT, source=_HPC + "MinSockets"),
+    Row(field="size.maximum.socket", hpc="MaxSockets", value=COUNT, source=_HPC + "MaxSockets"),
+    Row(field="size.minimum.node", hpc="MinNodes", value=COUNT, source=_HPC + "MinNodes"),
+    Row(field="size.maximum.node", hpc="MaxNodes", value=COUNT, source=_HPC + "MaxNodes"),
+    Row(
+        field="run_time",
+        hpc="RuntimeSeconds",
+        value=SECONDS,
+        source=_HPC + "RuntimeSeconds: whole seconds or Infinite",
+    ),
+    Row(
+        field="run_time",
+        ccs="Runtime",
+        value=RUN_TIME,
+        width=8,
+        source=_CCS + "Runtime: [[dd:]hh:]mm or Infinite",
+    ),
+    Row(
+        field="exclusive",
+        hpc="IsExclusive",
+        ccs="IsExclusive",
+        value=FLAG,
+        source=_CCS + "Exclusive: false unless the file says otherwise",
+    ),
+    Row(
+        field="rerunnable",
+        hpc="IsRerunnable",
+        ccs="IsRerunnable",
+        value=FLAG,
+        always=True,
+        source=_CCS + "Rerunnable: false unless the file says otherwise; in HPC Pack true",
+    ),
+    Row(field="standard_input", hpc="StdInFilePath", ccs="Stdin", width=160, source=_CCS + "Stdin"),
+    Row(field="standard_output", hpc="StdOutFilePath", ccs="Stdout", width=160, source=_CCS + "Stdout"),
+    Row(field="standard_error", hpc="StdErrFilePath", ccs="Stderr", width=160, source=_CCS + "Stderr"),
+    Row(field="work_directory", hpc="WorkDirectory", ccs="WorkDirectory", width=160, source=_CCS + "Workdir"),
+    Row(
+        field="required_nodes",
+        hpc="RequiredNodes",
+        ccs="AskedNodes",
+        value=NODES,
+        width=2080,
+        source=_CCS + "Askednodes; later spelling RequiredNodes",
+    ),
+    Row(
+        field="node_group",
+        hpc="RequestedNodeGroup",
+        since=HPC,
+        source=_HPC + "RequestedNodeGroup (2012)",
+    ),
+    Row(
+        field="depends_on",
+        hpc="DependsOn",
+        ccs="Depend",
+        value=NAMES,
+        width=320,
+        source=_CCS + "Depend: all tasks of these names must be done first",
+    ),
+    live("auto_requeues", "AutoRequeueCount", value=COUNT),
+    Row(field="sweep.type", hpc="Type", value=TASK_TYPE, since=HPC, source=_HPC + "Type (2008 R2)"),
+    Row(
+        field="sweep.is_parametric",
+        hpc="IsParametric",
+        value=FLAG,
+        source=_HPC + "IsParametric: the sweep of 2008; no other Type may stand beside it",
+    ),
+    Row(
+        field="valid_exit_codes",
+        hpc="TaskValidExitCodes",
+        value=EXIT_CODES,
+        since=HPC,
+        source=_HPC + "TaskValidExitCodes (2012)",
+    ),
+    Row(
+        field="critical.flag",
+        hpc="FailJobOnFailure",
+        value=FLAG,
+        since=HPC,
+        source=_HPC + "FailJobOnFailure (2008 R2)",
+    ),
+    Row(
+        field="critical.count",
+        hpc="FailJobOnFailureCount",
+        value=COUNT,
+        since=HPC,
+        source=_HPC + "FailJobOnFailureCount: implies FailJobOnFailure",
+    ),
+)
+
+TASK_SPELLINGS = by_spelling(TASK_ROWS)
+"""Rows of Task by every spelling, in lower case."""

@@ -1,0 +1,232 @@
+"""Writing Compute Cluster and HPC Pack job files.
+
+Source: CCS, job.xsd and task.xsd; HPC Pack job files, whose order of attributes is kept.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+import msgspec
+
+from headnode.core.formats.compute_cluster_xml.dialects import CCS, DIALECTS, HPC, Dialect
+from headnode.core.formats.compute_cluster_xml.extensions import write_extensions
+from headnode.core.formats.compute_cluster_xml.folds import Values, unfold_job, unfold_task
+from headnode.core.formats.compute_cluster_xml.job_rows import JOB_ROWS, JOB_SPELLINGS
+from headnode.core.formats.compute_cluster_xml.live import Live, live_job, live_task
+from headnode.core.formats.compute_cluster_xml.markup import Element, possible, write
+from headnode.core.formats.compute_cluster_xml.rows import Row
+from headnode.core.formats.compute_cluster_xml.task_rows import TASK_ROWS, TASK_SPELLINGS
+from headnode.core.formats.fidelity import Item, Kind, Report, losses
+from headnode.core.model.errors import BadRequest
+from headnode.core.model.job import GroupEdge, JobSpec, UnitType
+from headnode.core.model.sweep import substitute
+from headnode.core.model.task import TaskSpec, TaskType
+
+MOST_EXPANDED = 10_000  # tasks written into a CCS file for one sweep
+_FOLDED = ("minimum", "maximum", "unit", "kind", "fail_job_on_failure", "fail_job_count")
+_CHILDREN = ("tasks", "group_edges", "environment", "properties", "extensions", "dialect")
+_SWEPT = ("command", "standard_input", "standard_output", "standard_error", "work_directory", "name")
+_JOB_DEFAULTS, _TASK_DEFAULTS = JobSpec(), TaskSpec()
+
+
+def write_job(spec: JobSpec, dialect: str, *, live: Live | None = None) -> tuple[bytes, Report]:
+    """Write a job in `dialect` (ccs, hpcpack-2008 or hpcpack); say what the dialect cannot.
+
+    `live` adds what only the scheduler knows.
+    Raises:  BadRequest ``dialect`` when there is no such dialect, ``too-large`` when a sweep has more
+             instances than a CCS file could list.
+    """
+    if dialect not in DIALECTS:
+        raise BadRequest(
+            code="dialect",
+            what=f"there is no job file dialect {dialect!r}",
+            fix=f"write {', '.join(DIALECTS)}",
+        )
+    return _Writer(DIALECTS[dialect], live).write(spec)
+
+
+def can_say(spec: JobSpec, dialect: str) -> bool:
+    """Whether `dialect` can say all of the job, so that reading it back gives the same."""
+    try:
+        return not losses(_Writer(DIALECTS[dialect], None).write(spec)[1])
+    except BadRequest:
+        return False
+
+
+class _Writer:
+    """Writes one job in one dialect."""
+
+    def __init__(self, dialect: Dialect, live: Live | None) -> None:
+        self._dialect, self._live = dialect, live
+        self._items: list[Item] = []
+
+    def write(self, spec: JobSpec) -> tuple[bytes, Report]:
+        """Return the document and what it does not say."""
+        root = Element("Job", self._job_attributes(spec), self._job_children(spec))
+        self._extend(root, spec.extensions, JOB_SPELLINGS, "Job")
+        root.attributes["xmlns"] = self._dialect.namespace
+        return write(root), tuple(self._items)
+
+    def _tell(self, kind: Kind, where: str, what: str) -> None:
+        self._items.append(Item(kind, where, what))
+
+    def _extend(
+        self, element: Element, extensions: Mapping[str, str], spellings: Mapping[str, Row], where: str
+    ) -> None:
+        write_extensions(element, extensions, spellings, lambda kind, what: self._tell(kind, where, what))
+
+    def _job_attributes(self, spec: JobSpec) -> dict[str, str]:
+        name = self._dialect.name
+        values = (
+            _fields(spec, _JOB_DEFAULTS)
+            | unfold_job(spec)
+            | live_job(self._live, name, self._dialect.version)
+        )
+        if name == CCS:
+            self._tell_ccs_size(spec)
+            values[f"size.minimum.{UnitType.PROCESSOR}"] = spec.minimum
+            values[f"size.maximum.{UnitType.PROCESSOR}"] = spec.maximum
+        return self._attributes(values, JOB_ROWS, "Job", _JOB_DEFAULTS)
+
+    def _tell_ccs_size(self, spec: JobSpec) -> None:
+        if spec.unit is not UnitType.PROCESSOR:
+            what = f"sizes count {spec.unit.value}s; CCS counts processors: the numbers are kept"
+            self._tell(Kind.APPROXIMATED, "Job", what)
+        if spec.minimum is None or spec.maximum is None:
+            kind = Kind.APPROXIMATED if spec.run_until_canceled else Kind.NOTE
+            self._tell(kind, "Job", "a size that is to be calculated is left out; CCS itself then takes 1")
+
+    def _attributes(self, values: Values, rows: Sequence[Row], where: str, defaults: Any) -> dict[str, str]:
+        """Walk the rows; report the values that no row of the dialect can say."""
+        attributes: dict[str, str] = {}
+        said = {"size.unit", "size.auto_minimum", "size.auto_maximum", "fixed.job_type", "sweep.type"}
+        for row in rows:
+            name, value = row.name_in(self._dialect.name), values.get(row.field)
+            if not name or value is None:
+                continue
+            said.add(row.field)
+            if row.always or value != getattr(defaults, row.field, _NOTHING):
+                attributes[name] = self._text(row, name, value, where)
+        for row in rows:
+            value = values.get(row.field)
+            if row.field in said or row.field.startswith(("live.", "size.")) or value in (None, False):
+                continue
+            if value != getattr(defaults, row.field, _NOTHING):
+                said.add(row.field)
+                self._tell(
+                    Kind.NOT_SUPPORTED,
+                    where,
+                    f"{row.hpc or row.ccs}: {self._dialect.title} has no such thing",
+                )
+        return attributes
+
+    def _text(self, row: Row, name: str, value: Any, where: str) -> str:
+        """Write one value; say so when it will not be read back the same."""
+        words = row.words_in(self._dialect.name)
+        text = possible(words.write(value))
+        if not row.field.startswith("live.") and not _reads_back(words.read, text, value):
+            self._tell(Kind.APPROXIMATED, where, f"{name}: {text!r} is the nearest that can be written")
+        return text
+
+    def _job_children(self, spec: JobSpec) -> list[Element | str]:
+        ccs = self._dialect.name == CCS
+        inherited = spec.environment if self._dialect.name != HPC else {}
+        if inherited:
+            what = f"{self._dialect.title} has no environment of jobs: it is written into every task"
+            self._tell(Kind.APPROXIMATED, "Job", what)
+        children: list[Element | str] = []
+        if spec.environment and not inherited:
+            children.append(self._pairs("EnvironmentVariables", "Variable", spec.environment, "Job"))
+        if spec.properties or ccs:
+            children.append(self._pairs("ExtendedTerms", "Term", spec.properties, "Job"))
+        if not ccs:
+            children.append(Element("Dependencies", {}, list(_edges(spec.group_edges))))
+        elif spec.group_edges:
+            self._tell(Kind.NOT_SUPPORTED, "Job", "Dependencies: CCS has no groups of tasks")
+        tasks: list[Element | str] = []
+        for number, task in enumerate(spec.tasks, 1):
+            tasks += self._task(spec, number, task, inherited)
+        children.append(Element("Tasks", {}, tasks))
+        return children
+
+    def _task(
+        self, spec: JobSpec, number: int, task: TaskSpec, inherited: Mapping[str, str]
+    ) -> Iterator[Element]:
+        where = f"Task {number}"
+        if task.kind not in (TaskType.BASIC, TaskType.SWEEP) and self._dialect.name != HPC:
+            what = f"{self._dialect.title} has no {task.kind.value} tasks: it is left out"
+            self._tell(Kind.NOT_SUPPORTED, where, what)
+            return
+        if task.kind is TaskType.SWEEP and self._dialect.name == CCS:
+            yield from self._expanded(spec, number, task, inherited)
+            return
+        name = self._dialect.name
+        unit = UnitType.PROCESSOR if name == CCS else spec.unit
+        values = _fields(task, _TASK_DEFAULTS) | unfold_task(task, unit)
+        values |= live_task(self._live, number, name, self._dialect.version)
+        attributes = self._attributes(values, TASK_ROWS, where, _TASK_DEFAULTS)
+        element = Element("Task", attributes, self._task_children(task, inherited, where))
+        self._extend(element, task.extensions, TASK_SPELLINGS, where)
+        yield element
+
+    def _expanded(
+        self, spec: JobSpec, number: int, sweep: TaskSpec, inherited: Mapping[str, str]
+    ) -> Iterator[Element]:
+        """Write a sweep as tasks of one name, as the job manager of CCS did."""
+        if sweep.instances > MOST_EXPANDED:
+            raise BadRequest(
+                code="too-large",
+                what=f"task {number} has {sweep.instances} instances, and CCS has no sweeps",
+                fix="export it as hpcpack",
+            )
+        what = f"CCS has no sweeps: it is written as {sweep.instances} tasks of one name"
+        self._tell(Kind.APPROXIMATED, f"Task {number}", what)
+        for instance in range(1, sweep.instances + 1):
+            value = sweep.value(instance)
+            swept = {field: substitute(getattr(sweep, field), value) for field in _SWEPT if field != "name"}
+            one = msgspec.structs.replace(sweep, **swept, kind=TaskType.BASIC, start=0, end=0, increment=1)
+            yield from self._task(spec, number, one, inherited)
+
+    def _task_children(self, task: TaskSpec, inherited: Mapping[str, str], where: str) -> list[Element | str]:
+        environment = {**inherited, **task.environment}
+        children: list[Element | str] = []
+        if environment or self._dialect.name == CCS:
+            children.append(self._pairs("EnvironmentVariables", "Variable", environment, where))
+        if task.properties or self._dialect.name == CCS:
+            children.append(self._pairs("ExtendedTerms", "Term", task.properties, where))
+        return children
+
+    def _pairs(self, parent: str, item: str, pairs: Mapping[str, str], where: str) -> Element:
+        children: list[Element | str] = []
+        for name, value in pairs.items():
+            if possible(name).strip() != name or possible(value).strip() != value or not name:
+                what = f"{item} {name!r}: blanks at the ends and control characters are lost"
+                self._tell(Kind.APPROXIMATED, where, what)
+            if name.strip():
+                children.append(Element(item, {}, [Element("Name", text=name), Element("Value", text=value)]))
+        return Element(parent, {}, children)
+
+
+_NOTHING = object()
+"""Not the value of any field."""
+
+
+def _fields(spec: JobSpec | TaskSpec, defaults: JobSpec | TaskSpec) -> Values:
+    """Return the plain fields of `spec`."""
+    left_out = (*_FOLDED, *_CHILDREN)
+    return {field: getattr(spec, field) for field in defaults.__struct_fields__ if field not in left_out}
+
+
+def _reads_back(read: Any, text: str, value: Any) -> bool:
+    try:
+        return bool(read(text) == value)
+    except BadRequest:
+        return False
+
+
+def _edges(edges: Iterable[GroupEdge]) -> Iterator[Element]:
+    """Write dependencies in their order, neighbours of one parent together."""
+    for parent, group in groupby(edges, key=lambda edge: edge.parent):
+        children: list[Element | str] = [Element("Child", {"GroupId": str(edge.child)}) for edge in group]
+        yield Element("Parent", {"GroupId": str(parent)}, children)
