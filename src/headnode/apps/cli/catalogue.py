@@ -45,6 +45,7 @@ PLACES: dict[str, dict[str, str]] = {
     "": {
         "up": "up",
         "down": "down",
+        "check": "check",
         "version": "version",
         "completion": "completion",
     },

@@ -23,7 +23,7 @@ def remember(job: int, environ: "Mapping[str, str]" = os.environ, shell: int | N
         if not os.path.exists(path):
             os.makedirs(folder, mode=0o700, exist_ok=True)
             _forget_ended_shells(folder)
-        with open(path, "w", encoding="ascii") as file:
+        with open(path, "w", encoding="utf-8") as file:
             file.write(str(job))
     except OSError:
         return  # the job is made; a full or read-only disk must not make it look as if it were not
@@ -45,7 +45,7 @@ def recall(environ: "Mapping[str, str]" = os.environ, shell: int | None = None) 
 def _kept(environ: "Mapping[str, str]", shell: int | None) -> str:
     path = os.path.join(_folder(environ), _name(os.getppid() if shell is None else shell))
     try:
-        with open(path, encoding="ascii") as file:
+        with open(path, encoding="utf-8") as file:
             return file.read(20)
     except OSError:
         return ""

@@ -63,8 +63,8 @@ def _cell(text: str) -> str:
 
 def _where() -> str:
     return (
-        "\nWithout `--state` the head is the one named by `HEADNODE_STATE` or `CCP_SCHEDULER`, else your own "
-        "in `$XDG_STATE_HOME/headnode` (`~/.local/state/headnode`; `/var/lib/headnode` for root), else the one "
+        "\nWithout `--state` the head is the one named by `HEADNODE_STATE` or `CCP_SCHEDULER`, else yours "
+        "in `$XDG_STATE_HOME/headnode` (`~/.local/state/headnode`; `/var/lib/headnode` for root), else that "
         "of the whole machine in `/var/lib/headnode`. On verbs where `/state` chooses by state, a value with "
         "a slash in it is a directory. `--state DIRECTORY` may also stand right behind `hn`.\n"
     )

@@ -68,7 +68,7 @@ def _wishes(asked: "Asked") -> "dict[str, str | bool | None]":
 
 
 def _still(answer: "dict[str, object]") -> str:
-    return " Its tasks are being stopped." if answer["state"] == "Running" else ""
+    return " Its tasks are being stopped." if str(answer["state"]).lower() in ("running", "ending") else ""
 
 
 COMMANDS = (

@@ -58,10 +58,8 @@ def _states(asked: "Asked") -> "list[str] | None":
 
 def _trailer(answer: "dict[str, Any]") -> str:
     """Return the line that scripts skip after the records."""
-    shown, total = len(answer["jobs"]), answer["total"]
-    if answer["more"] is None:
-        return counted(shown, "matching job")
-    return f"{shown} of {total} matching jobs, more with --before {answer['more']}"
+    shown = counted(len(answer["jobs"]), "matching job")
+    return shown if answer["more"] is None else f"{shown} on this page, more with --before {answer['more']}"
 
 
 COMMANDS = (

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from headnode.apps.cli.options import Asked
     from headnode.apps.cli.output import Output
     from headnode.apps.client.client import Client
-OVER = ("Finished", "Failed", "Canceled")
-WAITING = ("Queued", "Not submitted")
+OVER = ("finished", "failed", "canceled")
+WAITING = ("not submitted", "configuring", "queued")
 
 
 def run(asked: "Asked", client: "Client", out: "Output") -> int:
@@ -36,12 +36,12 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
 def _follow(client: "Client", question: "dict[str, Any]", stream: str, out: "Output") -> None:
     """Print what is there and what comes, until the task is over."""
     files = client.ask("output", **question)
-    while files["state"] in WAITING:  # it has no file before it runs
+    while files["state"].lower() in WAITING:  # it has no file before it runs
         time.sleep(PAUSE)
         files = client.ask("output", **question)
 
     def is_over() -> bool:
-        return client.ask("output", **question)["state"] in OVER
+        return client.ask("output", **question)["state"].lower() in OVER
 
     follow_file(_path(files, stream, question), out.raw, is_over)
 
@@ -57,7 +57,7 @@ def _path(files: "dict[str, Any]", stream: str, question: "dict[str, Any]") -> s
     raise WrongState(
         code="no-output",
         what=f"task {task} is {state} and has no {stream.replace('_', ' ')}",
-        fix="wait for it with --follow" if files["state"] in WAITING else f"see: hn task view {task}",
+        fix="wait for it with --follow" if state in WAITING else f"see: hn task view {task}",
     )
 
 

@@ -127,10 +127,16 @@ def _together(names: list[str], most: int = 6) -> str:
 def _tasks(tasks: "Iterable[Told]") -> list[str]:
     points = []
     for task in tasks:
-        instance = f".{task['instance']}" if task.get("instance") is not None else ""
-        texts = [reason["text"] for reason in task["reasons"]]
-        points.append(f"task {task['task']}{instance}: " + ("; ".join(texts) or "waits for its turn"))
+        texts = "; ".join(reason["text"] for reason in task["reasons"])
+        points.append(f"{_which(task)}: {texts or 'waits for its turn'}")
     return points
+
+
+def _which(task: "Told") -> str:
+    """Return the task and how many of its instances wait, where the head says so."""
+    name = f' "{task["name"]}"' if task.get("name") else ""
+    waiting = task.get("waiting", 1)
+    return f"task {task['task']}{name}" + (f", {waiting} instances" if waiting > 1 else "")
 
 
 def _advice(told: "Told", job: "Told") -> list[str]:

@@ -77,7 +77,7 @@ def _course(job: "Job") -> dict[str, str]:
 
 
 def _places(allocation: "Any") -> str:
-    return ", ".join(f"{share['node']} ({share['processors']})" for share in allocation)
+    return ", ".join(f"{share['node']} ({len(share['processors'])})" for share in allocation)
 
 
 def tasks_in_words(tasks: "Mapping[str, int]") -> str:

@@ -2,7 +2,7 @@
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping
     from typing import Any
 
     Node = Mapping[str, Any]
@@ -39,59 +39,36 @@ def view(node: "Node") -> dict[str, str]:
         "Features": ", ".join(node["features"]),
         "Architecture": node["architecture"],
         "Operating System": node["system"],
-        "Exclusive": "True" if node["exclusive"] else "",
+        "Exclusive": f"held by job {node['exclusive']}" if node["exclusive"] else "",
         "Jobs": ", ".join(map(str, jobs)),
     }
     return {**row(node), **{key: value for key, value in optional.items() if value}}
 
 
-def core_rows(
-    nodes: "Iterable[Node]", jobs: "Iterable[Mapping[str, Any]]", tasks: "Iterable[Mapping[str, Any]]"
-) -> list[dict[str, str]]:
-    """Return one record per processor: who holds it, and what runs on it.
+def core_rows(node: "Node") -> list[dict[str, str]]:
+    """Return one record per processor of a node: who holds it, and what runs on it.
 
-    The head counts processors and does not number them; the numbers here only tell them apart.
-    Source:  HPC Pack ``node listcores``.
+    Source:  HPC Pack ``node listcores``, with its words for the state of a processor.
     """
-    held, running = _held(jobs), _running(tasks)
-    rows = []
-    for node in nodes:
-        busy = [
-            core for job, count in held.get(node["name"], ()) for core in _of_job(job, count, node, running)
-        ]
-        idle = {"State": "Idle" if node["state"] == "Ready" else "Offline"}
-        cores = [*busy, *[idle] * (node["processors"] - len(busy))]
-        rows += [{"Node Processor": f"{node['name']} - {at}", **core} for at, core in enumerate(cores)]
-    return rows
-
-
-def _held(jobs: "Iterable[Mapping[str, Any]]") -> "dict[str, list[tuple[int, int]]]":
-    held: dict[str, list[tuple[int, int]]] = {}
-    for job in jobs:
-        for share in job["allocation"]:
-            held.setdefault(share["node"], []).append((job["id"], share["processors"]))
-    return held
-
-
-def _running(tasks: "Iterable[Mapping[str, Any]]") -> "dict[tuple[int, str], list[Mapping[str, Any]]]":
-    running: dict[tuple[int, str], list[Mapping[str, Any]]] = {}
-    for task in tasks:
-        # A task over several nodes is shown on its first: only that one runs the program.
-        running.setdefault((task["job"], task["node"] or ""), []).extend([task] * (task["processors"] or 1))
-    return running
-
-
-def _of_job(
-    job: int, count: int, node: "Node", running: "Mapping[tuple[int, str], Sequence[Mapping[str, Any]]]"
-) -> "list[dict[str, str]]":
-    tasks = running.get((job, node["name"]), ())[:count]
-    cores = [
+    return [
         {
-            "State": "TaskRunning",
-            "Job ID": str(job),
-            "Task ID": f"{task['task']}" + (f".{task['instance']}" if task.get("instance") else ""),
-            "CommandLine": task["command"],
+            "Node Processor": f"{node['name']} - {core['processor']}",
+            "State": _core_state(node, core),
+            "Job ID": _text(core["job"]),
+            "Task ID": _text(core["task"]),
+            "CommandLine": core["command"],
         }
-        for task in tasks
+        for core in node["cores"]
     ]
-    return cores + [{"State": "ReadyForTask", "Job ID": str(job)}] * (count - len(tasks))
+
+
+def _core_state(node: "Node", core: "Mapping[str, Any]") -> str:
+    if core["task"] is not None:
+        return "TaskRunning"
+    if core["job"] is not None:
+        return "ReadyForTask"
+    return "Idle" if node["state"] == "Ready" else "Offline"
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value)

@@ -58,7 +58,7 @@ def _use(task: "Task") -> dict[str, str]:
     return {
         "Type": task["kind"],
         "Resource Request": limits(task),
-        "Processors": str(task["processors"] or ""),
+        "Processors": _places(task),
         "Start Time": instant(started),
         "End Time": instant(ended),
         "Elapsed": span(ended - started) if started and ended else "",
@@ -68,6 +68,12 @@ def _use(task: "Task") -> dict[str, str]:
         "Attempt": str(task["attempt"] or ""),
         "Signal": str(task.get("signal") or ""),
     }
+
+
+def _places(task: "Task") -> str:
+    """Return the numbers of the processors on each node."""
+    places = [",".join(map(str, numbers)) for numbers in task["processors"] or ()]
+    return " ".join(places)
 
 
 def _files(task: "Task") -> dict[str, str]:

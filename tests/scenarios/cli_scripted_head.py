@@ -1,0 +1,124 @@
+"""A head that answers from a script: it speaks the local protocol and keeps what it was asked."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+Answer = dict[str, Any] | list[dict[str, Any]] | bytes | None
+Script = dict[str, Answer | Callable[[dict[str, Any]], Answer]]
+
+
+class ScriptedHead:
+    """Listens on ``head.sock``.  A list is answered one by one, bytes as they are, None hangs up."""
+
+    def __init__(self, directory: Path, script: Script) -> None:
+        self.directory = directory
+        self.asked: list[dict[str, Any]] = []
+        self._script = script
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._threads: list[threading.Thread] = []
+
+    def __enter__(self) -> Self:
+        folder = os.open(self.directory, os.O_PATH)
+        self._listener.bind(f"/proc/self/fd/{folder}/head.sock")
+        os.close(folder)
+        self._listener.listen()
+        self._start(self._accept)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for thread in self._threads:
+            thread.join()
+        (self.directory / "head.sock").unlink()
+
+    def _start(self, work: Callable[[], None]) -> None:
+        thread = threading.Thread(target=work)
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                peer, _ = self._listener.accept()
+            except OSError:
+                return
+            self._start(lambda peer=peer: self._serve(peer))  # type: ignore[misc]
+
+    def _serve(self, peer: socket.socket) -> None:
+        with peer, peer.makefile("rb") as incoming:
+            while size := incoming.read(4):
+                request = json.loads(incoming.read(int.from_bytes(size, "big")))
+                self.asked.append(request)
+                answer = self._script[request["do"]]
+                if callable(answer):
+                    answer = answer(request)
+                if answer is None:
+                    return
+                for one in answer if isinstance(answer, list) else [answer]:
+                    peer.sendall(frame(one))
+
+
+def frame(answer: dict[str, Any] | bytes) -> bytes:
+    """Return an answer behind its length."""
+    body = answer if isinstance(answer, bytes) else json.dumps({"ok": True, **answer}).encode()
+    return len(body).to_bytes(4, "big") + body
+
+
+def hn(*words: str, state: Path, **more: Any) -> "subprocess.CompletedProcess[str]":
+    """Run ``hn`` as a user does; `more` is added to its environment."""
+    known = ("HEADNODE_STATE", "CCP_SCHEDULER", "CCP_PREVIOUS_JOB_ID", "CCP_NO_JOB_ID")
+    environment = {name: value for name, value in os.environ.items() if name not in known}
+    environment |= {"HEADNODE_STATE": str(state), "XDG_RUNTIME_DIR": str(state), "TZ": "UTC", **more}
+    return subprocess.run(
+        [sys.executable, "-m", "headnode.apps.cli", *words],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def job(number: int, state: str = "Queued", **fields: Any) -> dict[str, Any]:
+    """Return a job object of the local protocol."""
+    counts = dict.fromkeys(("queued", "running", "finished", "failed", "canceled"), 0)
+    started = 1_700_000_060.0 if state != "Queued" else None
+    return {
+        "id": number, "owner": "alice", "name": "", "project": "", "state": state, "priority": 2000,
+        "priority_name": "Normal", "submitted": 1_700_000_000.0, "started": started, "ended": None,
+        "created": 1_700_000_000.0, "minimum": 1, "maximum": 1, "unit": "processor", "allocated": 0,
+        "run_time": None, "message": "", "tasks": {"total": 1, **counts}, "pending_reason": "",
+        "progress": None, "progress_message": "", **fields,
+    }  # fmt: skip
+
+
+def task(number: int, state: str = "Queued", **fields: Any) -> dict[str, Any]:
+    """Return a task object of job 12."""
+    return {
+        "job": 12, "task": number, "instance": None, "name": "", "state": state, "command": "/bin/true",
+        "kind": "basic", "minimum": 1, "maximum": 1, "exit_code": None, "signal": None, "node": None,
+        "processors": None, "started": None, "ended": None, "user_time": None, "system_time": None,
+        "peak_memory": None, "message": "", "attempt": 0, "pending_reason": "", **fields,
+    }  # fmt: skip
+
+
+def node(name: str, **fields: Any) -> dict[str, Any]:
+    """Return a node object."""
+    return {
+        "name": name, "state": "Ready", "processors": 2, "sockets": 1, "memory": 2048, "speed": 2400,
+        "used": 0, "free": 2, "jobs": 0, "groups": [], "features": [], "architecture": "x86_64",
+        "system": "Linux", "exclusive": False, **fields,
+    }  # fmt: skip
+
+
+REFUSED = json.dumps(
+    {"ok": False, "code": "not-owner", "what": "job 12 belongs to 'bob'", "fix": "ask bob", "exit_status": 1}
+).encode()
