@@ -16,6 +16,9 @@ MOST_NODES_NAMED = 8
 """How many nodes the short reasons of a pass name one by one."""
 
 _NONE: Mapping[str, tuple[int, int]] = {}
+_TOGETHER = Reason(
+    Why.PROCESSORS, "what there is does not give all that the job needs at once on nodes it may use together"
+)
 
 
 def never_fits(
@@ -33,21 +36,21 @@ def never_fits(
     reasons = (
         *_unknown_nodes(request, terrain),
         *_too_many_required(request, need),
-        *shortage(need, request, board),
+        *_shortages(need, request, board, now=False),
     )
-    return tuple(Reason(Why.NEVER_FITS, reason.text, reason.what) for reason in reasons)
+    return tuple(Reason(Why.NEVER_FITS, reason.text, reason.what) for reason in reasons or (_TOGETHER,))
 
 
 def shortage(need: Need, request: JobRequest, board: Board) -> tuple[Reason, ...]:
     """Return the short reasons why a need does not fit on the board; never none."""
-    reasons = (
-        *_too_few(need, board),
-        *_too_few_alone(need, board),
-        *_licences(need, board),
-        *_nodes_named(need, request, board),
-    )
-    together = "what is free does not give all that the job needs at once on nodes it may use together"
-    return reasons or (Reason(Why.PROCESSORS, together),)
+    return tuple(_shortages(need, request, board, now=True)) or (_TOGETHER,)
+
+
+def _shortages(need: Need, request: JobRequest, board: Board, *, now: bool) -> Iterator[Reason]:
+    yield from _too_few(need, board, now=now)
+    yield from _too_few_alone(need, board)
+    yield from _licences(need, board)
+    yield from _nodes_named(need, request, board)
 
 
 def node_by_node(need: Need, request: JobRequest, board: Board) -> tuple[Reason, ...]:
@@ -70,15 +73,18 @@ def counted(amount: int, unit: UnitType | str) -> str:
     return f"{amount} {unit}" if amount == 1 else f"{amount} {unit}s"
 
 
-def _too_few(need: Need, board: Board) -> Iterator[Reason]:
-    there = max((_given(need, board, order) for order in need.alternatives), default=(0, 0))
-    if there[0] < need.minimum:
-        where = "one node" if need.single else counted(there[1], "node")
-        idle = " that nothing else runs on" if need.whole or there[1] == 0 else ""
-        what = f"needs {counted(need.minimum, need.unit)}"
-        yield Reason(
-            Why.PROCESSORS, f"{what}; at most {counted(there[0], need.unit)} on {where}{idle} would fit"
-        )
+def _too_few(need: Need, board: Board, *, now: bool) -> Iterator[Reason]:
+    units, nodes = max((_given(need, board, order) for order in need.alternatives), default=(0, 0))
+    if units >= need.minimum:
+        return
+    idle = "idle " if now and need.whole else ""
+    there = f"at most {counted(units, need.unit)}"
+    if need.unit is not UnitType.NODE:
+        there += " on one node" if need.single else f" on {counted(nodes, idle + 'node')}"
+    if not units:
+        there = f"no {idle}node it may use has any"
+    what = f"needs {counted(need.minimum, need.unit)}; {there}" + (" would fit" if units else "")
+    yield Reason(Why.PROCESSORS, what + (" now" if now else ""))
 
 
 def _given(need: Need, board: Board, order: Order) -> tuple[int, int]:
@@ -113,9 +119,10 @@ def _licences(need: Need, board: Board) -> Iterator[Reason]:
 
 
 def _nodes_named(need: Need, request: JobRequest, board: Board) -> Iterator[Reason]:
-    """Yield the required nodes that give nothing, and closed nodes that would otherwise serve."""
+    """Yield required nodes that give nothing, closed ones that would serve, and all if none can serve."""
     terrain, rules = board.terrain, rules_of(request)
-    missing = [n for n in sorted(need.required) if why_out(need, request, board, n)]
+    among = sorted(need.required) if any(need.alternatives) else range(len(terrain.names))
+    missing = [n for n in among if why_out(need, request, board, n)]
     closed = [n for n, why in enumerate(terrain.closed) if why and not objection(rules, terrain.facts[n])]
     outs = list(dict.fromkeys((*missing, *closed)))
     for number in outs[:MOST_NODES_NAMED]:

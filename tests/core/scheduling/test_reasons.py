@@ -1,0 +1,108 @@
+"""What people are told when a job does not fit."""
+
+from headnode.core.model.job import Licence, UnitType
+from headnode.core.scheduling.decision import Why
+from headnode.core.scheduling.easy_backfill import plan
+from headnode.core.scheduling.explain import explain
+from headnode.core.scheduling.reasons import MOST_NODES_NAMED, never_fits
+
+from .scenes import asks, node, runs, scene
+
+TWO = {"a": node("a", 8), "b": node("b", 8)}
+
+
+def told(*args: object, **more: object) -> list[str]:
+    reasons = never_fits(asks(*args, **more), TWO)  # type: ignore[arg-type]
+    assert {reason.why for reason in reasons} <= {Why.NEVER_FITS}
+    return [reason.text for reason in reasons]
+
+
+def test_a_job_that_could_run_on_the_empty_cluster_is_not_refused() -> None:
+    assert told(16) == []
+    assert told(2, exclusive=True) == []
+
+
+def test_a_job_too_large_is_told_what_would_fit() -> None:
+    assert told(17) == ["needs 17 processors; at most 16 processors on 2 nodes would fit"]
+    assert told(9, single_node=True) == ["needs 9 processors; at most 8 processors on one node would fit"]
+    assert told(3, unit=UnitType.NODE) == ["needs 3 nodes; at most 2 nodes would fit"]
+
+
+def test_a_job_that_no_node_can_serve_is_told_why_of_each() -> None:
+    assert told(1, minimum_memory=64, excluded_nodes=("b",)) == [
+        "needs 1 processor; no node it may use has any",
+        "node 'a' has 0 MB of memory; the job wants at least 64",
+        "node 'b' is excluded by the job",
+    ]
+
+
+def test_a_job_that_names_nodes_wrongly_is_told_which() -> None:
+    assert told(1, required_nodes=("c",)) == ["there is no node 'c'"]
+    assert told(1, required_nodes=("B",), excluded_nodes=("b",)) == ["node 'b' is excluded by the job"]
+    assert told(1, 1, required_nodes=("a", "b")) == [
+        "its tasks require 2 nodes, but its maximum is 1 processor"
+    ]
+    assert "there is no node 'x'" in told(1, requested_nodes=("x",))
+
+
+def test_closed_nodes_count_as_possible_and_removed_ones_do_not() -> None:
+    assert never_fits(asks(2), {"a": node("a", closed="unreachable")}) == ()
+    assert never_fits(asks(2), {"a": node("a", closed="removed")}) != ()
+
+
+def test_more_licences_than_there_are_never_fit_and_taken_ones_may() -> None:
+    wish = asks(1, licences=(Licence("x", 3),))
+    assert never_fits(wish, TWO, {"x": (3, 0)}) == ()
+    assert [reason.text for reason in never_fits(wish, TWO, {"x": (2, 2)})] == [
+        "needs 3 of licence 'x'; 2 would be there"
+    ]
+
+
+def test_every_node_that_gives_nothing_says_why() -> None:
+    nodes = [
+        node("busy", 2, memory=8),
+        node("mine", 2, memory=8),
+        node("off", 2, memory=8, closed="paused"),
+        node("half", 4, memory=8),
+        node("small", 2, memory=1),
+        node("good", 2, memory=8),
+    ]
+    running = [
+        runs(1, asks(2), ("busy", 2)),
+        runs(2, asks(1, exclusive=True), ("mine", 2)),
+        runs(3, asks(1), ("half", 1)),
+    ]
+    wish = asks(5, exclusive=True, minimum_memory=4)
+    view = scene(nodes, running, [(7, wish)])
+    reasons = explain(view, plan(view), wish)
+    assert {reason.what: reason.text for reason in reasons if reason.why is Why.NODE} == {
+        "busy": "node 'busy' has 1 job on it, and this job wants nodes of its own",
+        "mine": "node 'mine' belongs to one job alone",
+        "off": "node 'off' takes no new work: paused",
+        "half": "node 'half' has 1 job on it, and this job wants nodes of its own",
+        "small": "node 'small' has 1 MB of memory; the job wants at least 4",
+    }
+    assert reasons[0].why is Why.PROCESSORS
+    assert explain(view, plan(view), asks(1)) == ()
+
+
+def test_an_explanation_counts_what_the_same_pass_has_given_away() -> None:
+    large, small = asks(2), asks(1)
+    view = scene([node("a", 2)], [], [(1, large), (2, small)])
+    reasons = explain(view, plan(view), small)
+    assert "node 'a' has none of its 2 processors free" in [reason.text for reason in reasons]
+
+
+def test_an_explanation_counts_growth_too() -> None:
+    running = runs(1, asks(1, 2), ("a", 1), wants=1)
+    view = scene([node("a", 2)], [running], [(2, asks(1))])
+    texts = [reason.text for reason in explain(view, plan(view), asks(1))]
+    assert "node 'a' has none of its 2 processors free" in texts
+
+
+def test_a_pass_names_only_a_few_of_many_closed_nodes() -> None:
+    nodes = [node(f"n{i:02}", closed="paused") for i in range(30)]
+    decided = plan(scene(nodes, [], [(1, asks(1))]))
+    reasons = decided.waits[asks(1)].reasons
+    assert len([reason for reason in reasons if reason.why is Why.NODE]) == MOST_NODES_NAMED + 1
+    assert reasons[-1].text == "22 more nodes give nothing"
