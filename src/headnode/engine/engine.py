@@ -47,6 +47,7 @@ class Engine:
         self.cluster = Cluster()
         self.number = 0  # of the last event
         self.kept = 0  # of the last event in a snapshot
+        self.last_plan: Plan | None = None
         self._pass_not_before = 0.0
         self.recover()
 
@@ -114,8 +115,9 @@ class Engine:
         if not self.cluster.queue and not any(
             flow.ready for flow in map(self.cluster.flow, self.cluster.running)
         ):
+            self.last_plan = None
             return
-        plan = self.plan(now)
+        plan = self.last_plan = self.plan(now)
         for command in commands_of(plan):
             refused = self._think(command, now, facts)
             if isinstance(refused, Refused):

@@ -1,4 +1,4 @@
-"""What the head and an agent say to each other: msgpack, each message behind its length (4 bytes, big-endian).
+"""What the head and an agent say to each other: msgpack, each message behind its length (4 bytes).
 
 The agent dials.  Its first message is `Hello` with the full table of what it has; the head answers `Welcome`
 and then whatever puts the two tables right.  Results are repeated until acknowledged, so losing a

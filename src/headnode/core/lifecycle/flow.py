@@ -23,6 +23,10 @@ class Flow:
     def __init__(self, record: JobRecord, run: Run) -> None:
         self.spec: JobSpec = decode_spec(record.spec)
         self.run = run
+        self.work_out()
+
+    def work_out(self) -> None:
+        """Work everything out anew: after tasks were added, or one that was done will run again."""
         self.ready: list[int] = []  # indexes of tasks that may be dispatched and have queued instances
         self.open = 0  # tasks that are not done
         self.remaining: dict[Waiter, int] = {}  # name or group -> its tasks that are not done
@@ -33,24 +37,26 @@ class Flow:
         self._edges: dict[int, set[Waiter]] = {}
         for edge in self.spec.group_edges:
             self._edges.setdefault(edge.child, set()).add(edge.parent)
-        self.add_tasks(0)
+        self._count_open()
+        self._sort_tasks()
         self.take_stock()
 
-    def add_tasks(self, first: int) -> None:
-        """Take the tasks from index `first` on into the flow."""
-        for index in range(first, len(self.spec.tasks)):
-            if not self.run.tasks[index].is_done:
+    def _count_open(self) -> None:
+        for index, progress in enumerate(self.run.tasks):
+            if not progress.is_done:
                 self.open += 1
                 for key in self._carries(index):
                     self.remaining[key] = self.remaining.get(key, 0) + 1
-        for index in range(first, len(self.spec.tasks)):
+
+    def _sort_tasks(self) -> None:
+        for index, progress in enumerate(self.run.tasks):
             awaited = [key for key in self._awaits(index) if self.remaining.get(key)]
             if awaited:
                 self.blocks[index] = len(awaited)
                 for key in awaited:
                     self.waiters.setdefault(key, []).append(index)
-            elif self.run.tasks[index].queued:
-                insort(self.ready, index)
+            elif progress.queued:
+                self.ready.append(index)
 
     def take_stock(self) -> None:
         """Work out which processors of the allocation no live instance uses."""
@@ -114,10 +120,9 @@ class Flow:
         elif listed and not wanted:
             self.ready.remove(index)
 
-    def task_done(self, index: int) -> list[int]:
-        """The last instance of a task is over; return the tasks that may run now."""
+    def task_done(self, index: int) -> None:
+        """The last instance of a task is over: those that waited for nothing else may run."""
         self.open -= 1
-        freed = []
         for key in self._carries(index):
             self.remaining[key] -= 1
             if self.remaining[key] == 0:
@@ -126,15 +131,6 @@ class Flow:
                     if self.blocks[waiter] == 0:
                         del self.blocks[waiter]
                         self.task_changed(waiter)
-                        freed.append(waiter)
-        return freed
-
-    def task_reopened(self, index: int) -> None:
-        """A task that was done will run again.  Tasks that waited for it and went on stay as they are."""
-        self.open += 1
-        for key in self._carries(index):
-            self.remaining[key] = self.remaining.get(key, 0) + 1
-        self.task_changed(index)
 
     def dependents(self, index: int) -> set[int]:
         """Return every task that waits for this one, directly or through others."""

@@ -63,7 +63,7 @@ def _modified(cluster: Cluster, event: e.JobModified) -> None:
     if record.run is not None:
         known = len(record.run.tasks)
         record.run.tasks += [all_queued(task.instances) for task in spec.tasks[known:]]
-        _extend_run(cluster, record, record.run, spec, known)
+        _extend_run(cluster, record, record.run, spec)
     record.spec, record.priority = event.spec, spec.priority
     cluster.move(record, state)
     if state is JobState.QUEUED:
@@ -71,13 +71,13 @@ def _modified(cluster: Cluster, event: e.JobModified) -> None:
         cluster.enqueue(record)
 
 
-def _extend_run(cluster: Cluster, record: JobRecord, run: Run, spec: JobSpec, known: int) -> None:
+def _extend_run(cluster: Cluster, record: JobRecord, run: Run, spec: JobSpec) -> None:
     """New tasks join the flow, and a new run time limit counts from the start."""
     flow = cluster.flows.get(record.id)
     if flow is None:
         return
     flow.spec = spec
-    flow.add_tasks(known)
+    flow.work_out()
     cluster.remember_request(record, spec)
     if run.started is not None:
         _set_deadline(cluster, record, run, spec, run.started)

@@ -139,16 +139,12 @@ def requeued(cluster: Cluster, event: e.TaskRequeued) -> None:
     record = cluster.job(event.job)
     job_target(record.state, event)
     progress = _run(record).tasks[event.task - 1]
-    was_done = progress.is_done
     for first, last in event.spans:
         for instance in range(first, last + 1):
             _again(progress, instance)
     flow = cluster.flows.get(event.job)
     if flow is not None:
-        if was_done:
-            flow.task_reopened(event.task - 1)
-        else:
-            flow.task_changed(event.task - 1)
+        flow.work_out()
     cluster.touched.add(event.job)
     cluster.pass_needed = True
 

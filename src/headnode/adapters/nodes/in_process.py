@@ -1,0 +1,76 @@
+"""Nodes without machines: they hold what they are told to run until somebody says how it ends."""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from headnode.core.lifecycle import commands as c
+from headnode.core.lifecycle import events as e
+from headnode.core.lifecycle.cluster import Cluster
+from headnode.core.model.quantities import Instant, JobId
+
+
+class Held(msgspec.Struct, frozen=True):
+    """One attempt that a node has."""
+
+    job: JobId
+    task: int
+    instance: int
+    attempt: int
+    place: e.Place
+
+
+class InProcessNodes:
+    """An `Effects` that remembers dispatched attempts instead of running them."""
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[int, int, int], Held] = {}
+        self._stopping: set[tuple[int, int, int]] = set()
+
+    def perform(self, events: Sequence[e.Event], cluster: Cluster) -> None:  # noqa: ARG002  (it is an Effects)
+        """Take over what was dispatched; note what is to be stopped."""
+        for event in events:
+            if isinstance(event, e.InstancesDispatched):
+                for instance, attempt in event.attempts:
+                    held = Held(event.job, event.task, instance, attempt, event.place)
+                    self._held[event.job, event.task, instance] = held
+            elif isinstance(event, e.InstancesStopping):
+                self._stopping |= {(event.job, event.task, n) for n in event.instances}
+
+    def running(self) -> list[Held]:
+        """Return what the nodes have, in the order it came."""
+        return list(self._held.values())
+
+    def stopping(self) -> Iterator[Held]:
+        """Yield what the nodes were told to stop and still have."""
+        return (self._held[key] for key in sorted(self._stopping) if key in self._held)
+
+    def started(self, held: Held, at: Instant) -> c.ReportStarted:
+        """Return the report that an attempt runs."""
+        begun = e.Begun(held.task, held.instance, held.attempt, at)
+        return c.ReportStarted(node=held.place[0][0], job=held.job, begun=(begun,))
+
+    def ended(
+        self,
+        held: Held,
+        at: Instant,
+        *,
+        kind: str = "exited",
+        exit_code: int | None = 0,
+        started: Instant | None = None,
+    ) -> c.ReportEnded:
+        """Return the report that an attempt is over; the node has it no more."""
+        key = (held.job, held.task, held.instance)
+        if self._held.get(key) == held:
+            del self._held[key]
+            self._stopping.discard(key)
+        report = c.Report(
+            task=held.task,
+            instance=held.instance,
+            attempt=held.attempt,
+            kind=kind,
+            exit_code=exit_code if kind == "exited" else None,
+            started=started,
+            ended=at,
+        )
+        return c.ReportEnded(node=held.place[0][0], job=held.job, reports=(report,))

@@ -1,0 +1,86 @@
+"""Compare what a node has with what the head believes it has, and say what puts them right."""
+
+import msgspec
+
+from headnode.adapters.nodes import messages as m
+from headnode.core.lifecycle import commands as c
+from headnode.core.lifecycle.cluster import Cluster
+from headnode.core.lifecycle.records import LiveInstance
+from headnode.core.lifecycle.states import TaskState
+from headnode.core.model.quantities import JobId
+
+Key = tuple[int, int, int, int]
+
+
+class Catching(msgspec.Struct, frozen=True):
+    """What to say to a node, and what to report on its behalf."""
+
+    messages: tuple[m.FromHead, ...]
+    lost: tuple[c.ReportEnded, ...]
+
+
+def unwanted(cluster: Cluster, hello: m.Hello) -> list[m.FromHead]:
+    """Return what stops the attempts that the head no longer wants."""
+    found: list[m.FromHead] = []
+    for live in hello.live:
+        if _known(cluster, live) is None:
+            attempt = (live.task, live.instance, live.attempt)
+            found.append(m.Stop(job=live.job, attempts=(attempt,), force=True))
+    return found
+
+
+def _known(cluster: Cluster, live: m.Live) -> LiveInstance | None:
+    record = cluster.jobs.get(live.job)
+    if record is None or record.run is None or not 1 <= live.task <= len(record.run.tasks):
+        return None
+    known = record.run.tasks[live.task - 1].live.get(live.instance)
+    return known if known is not None and known.attempt == live.attempt else None
+
+
+def wanted(cluster: Cluster, node: str, hello: m.Hello) -> Catching:
+    """Return what the node must hear again, and which attempts are lost.
+
+    An attempt that the head knows to have started and that the node has neither live nor ended is lost.
+    One that is not known to have started never ran there, so it may be handed over again.
+    """
+    there: set[Key] = {(x.job, x.task, x.instance, x.attempt) for x in (*hello.live, *hello.ended)}
+    messages: list[m.FromHead] = []
+    lost: list[c.ReportEnded] = []
+    for job in sorted(cluster.running):
+        missing, gone, ending = _sort(cluster, job, node, there)
+        messages += missing + ending
+        if gone:
+            lost.append(c.ReportEnded(node=node, job=job, reports=tuple(gone)))
+    return Catching(messages=tuple(messages), lost=tuple(lost))
+
+
+def _sort(
+    cluster: Cluster, job: JobId, node: str, there: set[Key]
+) -> tuple[list[m.FromHead], list[c.Report], list[m.FromHead]]:
+    run = cluster.flow(job).run
+    missing: list[m.FromHead] = []
+    gone: list[c.Report] = []
+    ending: list[m.FromHead] = []
+    for index, progress in enumerate(run.tasks):
+        for instance, live in sorted(progress.live.items()):
+            if live.place[0][0] != node:
+                continue
+            task, attempt = index + 1, live.attempt
+            if (job, task, instance, attempt) in there:
+                if live.state is TaskState.ENDING:
+                    ending.append(m.Stop(job=job, attempts=((task, instance, attempt),)))
+            elif live.state is TaskState.DISPATCHED:
+                missing.append(m.Run(job=job, task=task, place=live.place, attempts=((instance, attempt),)))
+            else:
+                kind = "lost" if live.started is not None else "never-ran"
+                gone.append(
+                    c.Report(
+                        task=task,
+                        instance=instance,
+                        attempt=attempt,
+                        kind=kind,
+                        started=live.started,
+                        message="the node no longer has the task" if kind == "lost" else "",
+                    )
+                )
+    return missing, gone, ending

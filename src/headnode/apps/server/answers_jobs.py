@@ -1,0 +1,222 @@
+"""Jobs and tasks as clients see them.  The shapes are those of the local protocol."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from headnode.core.formats.native import write_job_json, write_task_json
+from headnode.core.lifecycle.cluster import Cluster
+from headnode.core.lifecycle.records import JobRecord, LiveInstance, Run, TaskProgress, all_queued
+from headnode.core.lifecycle.requests import request_of
+from headnode.core.lifecycle.states import PEOPLE_SAY, JobState, TaskState
+from headnode.core.model.job import JobSpec
+from headnode.core.model.quantities import FOREVER, format_priority
+from headnode.core.model.task import TaskSpec, TaskType
+from headnode.engine.ports import InstanceRow
+
+Object = dict[str, Any]
+
+
+def job_object(record: JobRecord, spec: JobSpec, pending_reason: str = "") -> Object:
+    """Return a job as lists show it."""
+    request = request_of(spec)
+    run = record.run
+    return {
+        "id": record.id,
+        "owner": record.owner,
+        "name": spec.name,
+        "project": spec.project,
+        "state": PEOPLE_SAY[record.state],
+        "priority": record.priority,
+        "priority_name": format_priority(record.priority),
+        "created": record.created,
+        "submitted": record.submitted,
+        "started": run.started if run else None,
+        "ended": run.ended if run else None,
+        "minimum": request.minimum,
+        "maximum": request.maximum,
+        "unit": spec.unit.value,
+        "allocated": sum(map(len, run.allocation.values())) if run else 0,
+        "run_time": None if spec.run_time == FOREVER else spec.run_time,
+        "message": record.message,
+        "tasks": task_counts(spec, run),
+        "pending_reason": pending_reason,
+        "progress": run.percent if run else None,
+        "progress_message": run.progress_message if run else "",
+    }
+
+
+def detailed_job(record: JobRecord, spec: JobSpec, pending_reason: str, history: list[Object]) -> Object:
+    """Return a job with everything there is to know of it."""
+    run = record.run
+    allocation = run.allocation if run else {}
+    return job_object(record, spec, pending_reason) | {
+        "spec": write_job_json(spec),
+        "allocation": [{"node": node, "processors": list(numbers)} for node, numbers in allocation.items()],
+        "backfilled": run.backfilled if run else False,
+        "requeues": run.requeues if run else 0,
+        "state_detail": record.state.value,
+        "history": history,
+        "hold_until": record.hold_until,
+        "waits_for": list(record.waits_for),
+    }
+
+
+def task_counts(spec: JobSpec, run: Run | None) -> dict[str, int]:
+    """Return how many instances of a job are in each state."""
+    counts = dict.fromkeys(("total", "queued", "running", "finished", "failed", "canceled"), 0)
+    if run is None:
+        counts["total"] = counts["queued"] = sum(task.instances for task in spec.tasks)
+        return counts
+    for progress in run.tasks:
+        for state, number in instance_counts(progress).items():
+            counts[state] += number
+    return counts
+
+
+def instance_counts(progress: TaskProgress) -> dict[str, int]:
+    """Return how many instances of a task are in each state, as people see it."""
+    begun = sum(1 for live in progress.live.values() if live.state is not TaskState.DISPATCHED)
+    waiting = len(progress.queued) + len(progress.live) - begun
+    over = {
+        "finished": len(progress.finished),
+        "failed": len(progress.failed),
+        "canceled": len(progress.canceled),
+    }
+    return {"total": waiting + begun + sum(over.values()), "queued": waiting, "running": begun} | over
+
+
+def task_state(record: JobRecord, progress: TaskProgress) -> str:
+    """Return the state of a whole task: running while anything runs, failed when anything failed."""
+    if record.state is JobState.CONFIGURING:
+        return PEOPLE_SAY[TaskState.CONFIGURING]
+    counts = instance_counts(progress)
+    for state in ("running", "queued", "failed", "canceled", "finished"):
+        if counts[state]:
+            return PEOPLE_SAY[TaskState(state)]
+    return PEOPLE_SAY[TaskState.FINISHED]
+
+
+def progress_of(record: JobRecord, spec: JobSpec, number: int) -> TaskProgress:
+    """Return the progress of a task; all queued when nothing of the job was touched."""
+    if record.run is None:
+        return all_queued(spec.tasks[number - 1].instances)
+    return record.run.tasks[number - 1]
+
+
+def task_object(
+    record: JobRecord, spec: JobSpec, number: int, row: InstanceRow | None, pending_reason: str = ""
+) -> Object:
+    """Return one task: of a sweep its master row, of a basic task its only instance."""
+    task = spec.tasks[number - 1]
+    progress = progress_of(record, spec, number)
+    shown = _shown(record, task, number, task_state(record, progress), pending_reason)
+    if task.kind is TaskType.SWEEP:
+        return shown | _nothing() | {"instances": instance_counts(progress)}
+    return shown | _how(progress.live.get(1), row)
+
+
+def instance_object(
+    record: JobRecord, spec: JobSpec, number: int, instance: int, row: InstanceRow | None, pending: str = ""
+) -> Object:
+    """Return one instance of a task."""
+    task = spec.tasks[number - 1]
+    progress = progress_of(record, spec, number)
+    state = instance_state(record, progress, instance)
+    shown = _shown(record, task, number, PEOPLE_SAY[state], pending if state is TaskState.QUEUED else "")
+    return shown | {"instance": instance} | _how(progress.live.get(instance), row)
+
+
+def instance_state(record: JobRecord, progress: TaskProgress, instance: int) -> TaskState:
+    """Return where one instance is in its life."""
+    if record.state is JobState.CONFIGURING:
+        return TaskState.CONFIGURING
+    live = progress.live.get(instance)
+    if live is not None:
+        return live.state
+    for numbers, state in (
+        (progress.finished, TaskState.FINISHED),
+        (progress.failed, TaskState.FAILED),
+        (progress.canceled, TaskState.CANCELED),
+    ):
+        if instance in numbers:
+            return state
+    return TaskState.QUEUED
+
+
+def instances_in(
+    record: JobRecord, spec: JobSpec, number: int, states: set[str], after: int
+) -> Iterator[int]:
+    """Yield a task's instances above `after` that people see in one of `states`; no states means all."""
+    progress = progress_of(record, spec, number)
+    for instance in range(after + 1, spec.tasks[number - 1].instances + 1):
+        if not states or PEOPLE_SAY[instance_state(record, progress, instance)] in states:
+            yield instance
+
+
+def _shown(record: JobRecord, task: TaskSpec, number: int, state: str, pending_reason: str) -> Object:
+    return {
+        "job": record.id,
+        "task": number,
+        "instance": None,
+        "name": task.name,
+        "state": state,
+        "command": task.command,
+        "kind": task.kind.value,
+        "minimum": task.minimum,
+        "maximum": task.maximum,
+        "pending_reason": pending_reason,
+    }
+
+
+def _nothing() -> Object:
+    return _how(None, None)
+
+
+def _how(live: LiveInstance | None, row: InstanceRow | None) -> Object:
+    if live is not None:
+        nodes = [node for node, _ in live.place]
+        return _outcome(None) | {
+            "node": " ".join(nodes),
+            "processors": [list(numbers) for _, numbers in live.place],
+            "started": live.started,
+            "attempt": live.attempt,
+            "message": live.message,
+        }
+    return _outcome(row)
+
+
+def _outcome(row: InstanceRow | None) -> Object:
+    return {
+        "exit_code": row.exit_code if row else None,
+        "signal": row.signal if row else None,
+        "node": row.node if row else "",
+        "processors": [],
+        "started": row.started if row else None,
+        "ended": row.ended if row else None,
+        "user_time": row.user_time if row else None,
+        "system_time": row.system_time if row else None,
+        "peak_memory": row.peak_memory if row else None,
+        "message": row.message if row else "",
+        "attempt": row.attempt if row else None,
+    }
+
+
+def detailed_task(shown: Object, task: TaskSpec) -> Object:
+    """Return a task with everything there is to know of it."""
+    return shown | {
+        "spec": write_task_json(task),
+        "standard_input": task.standard_input,
+        "standard_output": task.standard_output,
+        "standard_error": task.standard_error,
+        "work_directory": task.work_directory,
+        "environment": task.environment,
+    }
+
+
+def count_by_state(cluster: Cluster, ended: dict[str, int]) -> dict[str, int]:
+    """Return how many jobs people see in each state."""
+    counts: dict[str, int] = {}
+    for state, number in (*cluster.counts.items(), *((JobState(s), n) for s, n in ended.items())):
+        if number:
+            counts[PEOPLE_SAY[state]] = counts.get(PEOPLE_SAY[state], 0) + number
+    return counts

@@ -1,0 +1,57 @@
+"""Events in words, for the history of a job.
+
+Source: HPC Pack `job view /history`, whose sentences are kept.
+"""
+
+from headnode.core.lifecycle import events as e
+from headnode.core.lifecycle.events import Event, Place
+
+
+def sentence(event: Event) -> str:
+    """Return what happened, in words; empty for events that a reader of a job's history does not miss."""
+    match event:
+        case e.JobCreated(owner=owner):
+            return f"Created by {owner}"
+        case e.JobSubmitted(by=by):
+            return f"Submitted by {by}" if by else "Submitted"
+        case e.JobModified(by=by, what=what):
+            return f"Modified by {by}: {what}"
+        case e.JobConfigured(by=by):
+            return f"Reconfigured by {by}"
+        case e.JobStarted(allocation=place, backfilled=backfilled):
+            return f"Started on {_cores(place)}" + (" (backfilled)" if backfilled else "")
+        case e.AllocationGrown(added=place):
+            return f"Allocation increased by {_cores(place)}"
+        case e.AllocationShrunk(removed=place):
+            return f"Allocation reduced by {_cores(place)}"
+        case _:
+            return _stopping(event)
+
+
+def _stopping(event: Event) -> str:
+    match event:
+        case e.JobEnding(requeue=True, by=by):
+            return f"Requeue requested by {by}"
+        case e.JobEnding(outcome=outcome, by=by, force=force, message=message):
+            wish = "Finish" if outcome == "finished" else "Cancel"
+            return f"{wish} requested{' with force' if force else ''}" + (
+                f" by {by}" if by else f": {message}"
+            )
+        case e.DispatchStopped(outcome=outcome, by=by):
+            return f"{'Finish' if outcome == 'finished' else 'Cancel'} requested gracefully by {by}"
+        case e.JobRequeued(by=by):
+            return f"Requeued by {by}" if by else "Requeued"
+        case e.JobEnded(outcome=outcome, message=message):
+            return f"Job {outcome.capitalize()}" + (f": {message}" if message else "")
+        case e.TaskCanceled(task=task, message=message):
+            return f"Task {task} canceled: {message}"
+        case e.TaskRequeued(task=task, by=by):
+            return f"Task {task} requeued by {by}"
+        case _:
+            return ""
+
+
+def _cores(place: Place) -> str:
+    return ", ".join(
+        f"{node} with {len(numbers)} core{'s' if len(numbers) != 1 else ''}" for node, numbers in place
+    )

@@ -1,0 +1,66 @@
+"""Keeps the agents of this machine's own nodes alive: processes of their own, which outlive the head."""
+
+import asyncio
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from headnode.adapters.processes.agent_lock import is_held
+
+log = logging.getLogger("headnode.server")
+
+BETWEEN_LOOKS = 0.5  # seconds
+
+
+class Keeper:
+    """Starts an agent for each node that has none."""
+
+    def __init__(self, state: Path, names: list[str], processors: int | None) -> None:
+        self._state = state
+        self._names = names
+        self._processors = processors
+        self._started: dict[str, subprocess.Popen[bytes]] = {}
+
+    def directory(self, name: str) -> Path:
+        """Return where a node of this machine keeps its things."""
+        return self._state / "nodes" / name
+
+    async def keep(self, connected: Callable[[str], bool]) -> None:
+        """Look after the agents for ever."""
+        while True:
+            for name in self._names:
+                if not connected(name):
+                    self._start_if_missing(name)
+            await asyncio.sleep(BETWEEN_LOOKS)
+
+    def _start_if_missing(self, name: str) -> None:
+        before = self._started.get(name)
+        if before is not None and before.poll() is None:
+            return
+        directory = self.directory(name)
+        directory.mkdir(parents=True, exist_ok=True)
+        if is_held(directory):
+            return  # an agent of an earlier head; it will dial in
+        if before is not None:
+            log.warning("the agent of node %s ended with %s; starting another", name, before.returncode)
+        self._started[name] = self._start(name, directory)
+
+    def _start(self, name: str, directory: Path) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "headnode.apps.agent"]
+        command += ["--head", str(self._state / "nodes.sock"), "--state", str(directory), "--name", name]
+        if self._processors is not None:
+            command += ["--processors", str(self._processors)]
+        log.info("starting the agent of node %s", name)
+        with (directory / "agent.log").open("ab") as output:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd="/",
+                start_new_session=True,
+                env=dict(os.environ),
+            )

@@ -1,0 +1,141 @@
+"""The head's process: opens the journal, serves clients and nodes, ends cleanly."""
+
+import asyncio
+import contextlib
+import gc
+import logging
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+
+from headnode.adapters.clock.wall import WallClock
+from headnode.adapters.journal.sqlite import SqliteJournal
+from headnode.adapters.nodes import messages as m
+from headnode.adapters.nodes.links import NodeLinks, welcome
+from headnode.apps.server.desk import Desk
+from headnode.apps.server.inbox import Inbox
+from headnode.apps.server.keeper import Keeper
+from headnode.apps.server.local_socket import LocalSocket
+from headnode.apps.server.lost_nodes import watch_for_lost_nodes
+from headnode.apps.server.options import Options, node_names, read_options
+from headnode.apps.server.sockets import listen
+from headnode.apps.server.watching import Several, Watchers
+from headnode.core.lifecycle import commands as c
+from headnode.core.model.errors import HeadnodeError, Unavailable
+from headnode.core.model.node import NodeState
+from headnode.core.scheduling.policies import POLICIES
+from headnode.engine.engine import Engine
+
+log = logging.getLogger("headnode.server")
+
+BETWEEN_SNAPSHOT_LOOKS = 5.0  # seconds
+
+
+def main(arguments: list[str]) -> int:
+    """Run a head until it is told to end; return its exit status."""
+    options = read_options(arguments)
+    logging.basicConfig(
+        level=logging.DEBUG if options.verbose else logging.INFO,
+        format="%(asctime)s %(name)s %(levelname)s %(message)s",
+        stream=sys.stderr,
+    )
+    try:
+        options.state.mkdir(parents=True, exist_ok=True)
+        options.state.chmod(0o755 if os.geteuid() == 0 else 0o700)
+        journal = SqliteJournal(options.state / "journal.db")
+    except HeadnodeError as error:
+        log.critical("%s", error)
+        return error.exit_status
+    except OSError as error:
+        log.critical("the state directory %s cannot be used: %s", options.state, error)
+        return 1
+    try:
+        return asyncio.run(Head(options, journal).run())
+    except HeadnodeError as error:
+        log.critical("%s", error)
+        return error.exit_status
+    finally:
+        journal.close()
+
+
+class Head:
+    """Everything of one head, put together."""
+
+    def __init__(self, options: Options, journal: SqliteJournal) -> None:
+        self._options = options
+        self._ended = asyncio.Event()
+        self._status = 0
+        self.watchers = Watchers()
+        self._effects = Several(self.watchers)
+        self.engine = Engine(journal, WallClock(), dict(POLICIES), self._effects)
+        gc.collect()
+        gc.freeze()  # what the journal brought back lives long: collecting it again and again is waste
+        self.inbox = Inbox(self.engine, self._die)
+        self.links = NodeLinks(self.inbox.ask, self._welcome, lambda: self.engine.cluster)
+        self._effects.effects.append(self.links)
+        self.desk = Desk(self.engine, journal, self.inbox, options.state, options.name)
+        self.desk.shut_down = self._shut_down
+        self._keeper = Keeper(options.state, node_names(options), options.processors)
+
+    def _welcome(self) -> m.Welcome:
+        settings = self.engine.settings
+        return welcome(
+            self._options.name, settings.number("HeartbeatInterval"), settings.number("TaskCancelGracePeriod")
+        )
+
+    def _die(self) -> None:
+        self._status = 70
+        self._ended.set()
+
+    def _shut_down(self) -> None:
+        for link in self.links.links.values():
+            link.send(m.Goodbye(reason="the head was stopped"))
+        self._ended.set()
+
+    async def run(self) -> int:
+        """Serve until told to end."""
+        await self._nobody_is_here()
+        async with self._serving():
+            for number in (signal.SIGTERM, signal.SIGINT):
+                asyncio.get_running_loop().add_signal_handler(number, self._ended.set)
+            log.info("head of cluster %s is ready in %s", self._options.name, self._options.state)
+            await self._ended.wait()
+        if self._status == 0:
+            self.engine.snapshot_if_due(at_least=1)
+        return self._status
+
+    async def _nobody_is_here(self) -> None:
+        """No node has dialled yet: say so, and each that does will be reachable again."""
+        for name, node in list(self.engine.cluster.nodes.items()):
+            if node.state in (NodeState.READY, NodeState.PAUSED):
+                await self.inbox.ask(c.NodeVanished(node=name))
+
+    @contextlib.asynccontextmanager
+    async def _serving(self) -> AsyncIterator[None]:
+        state = self._options.state
+        local = LocalSocket(self.desk, self.watchers)
+        clients = await asyncio.start_unix_server(local.serve, sock=listen(state / "head.sock", 0o666))
+        nodes = await asyncio.start_unix_server(self.links.serve, sock=listen(state / "nodes.sock", 0o600))
+        self.inbox.set_alarm()
+        beside = [
+            asyncio.create_task(self._keeper.keep(lambda name: name in self.links.links)),
+            asyncio.create_task(self._snapshots()),
+            asyncio.create_task(watch_for_lost_nodes(self.engine, self.inbox)),
+        ]
+        try:
+            yield
+        finally:
+            for task in beside:
+                task.cancel()
+            clients.close()
+            nodes.close()
+            (state / "head.sock").unlink(missing_ok=True)
+
+    async def _snapshots(self) -> None:
+        while True:
+            await asyncio.sleep(BETWEEN_SNAPSHOT_LOOKS)
+            try:
+                self.engine.snapshot_if_due()
+            except Unavailable as error:
+                log.error("no snapshot was kept: %s", error)

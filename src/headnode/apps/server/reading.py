@@ -1,0 +1,48 @@
+"""From what a client sends to a job description, with the report on what became of each word."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from headnode.apps.server.wishes import CreateWish
+from headnode.core.formats.fidelity import Item, parse_awareness
+from headnode.core.formats.terms import read_terms
+from headnode.core.model.job import JobSpec
+from headnode.core.model.quantities import Instant
+
+LARGE = 16_384  # characters of job file that are read beside the event loop
+
+
+async def read_job(wish: CreateWish, now: Instant) -> tuple[JobSpec, tuple[Item, ...]]:
+    """Return the description that a client means: a job file, changed and added to by options.
+
+    Raises:  BadRequest, with line and column for a job file.
+    """
+    spec: JobSpec | None = None
+    report: tuple[Item, ...] = ()
+    if wish.jobfile is not None:
+        read = _read_file
+        if len(wish.jobfile) > LARGE:
+            spec, report = await asyncio.to_thread(read, wish.jobfile, wish)
+        else:
+            spec, report = read(wish.jobfile, wish)
+    if spec is None or wish.terms or wish.tasks:
+        spec = read_terms(wish.terms, wish.tasks, spec, now=now)
+    return spec, report
+
+
+def _read_file(text: str, wish: CreateWish) -> tuple[JobSpec, tuple[Item, ...]]:
+    from headnode.core.formats import (
+        compute_cluster_xml,
+    )  # lxml is large; a head that reads no XML does without
+
+    spec, report = compute_cluster_xml.read_job(
+        text, awareness=parse_awareness(wish.awareness), strict=wish.strict
+    )
+    return spec, tuple(report)
+
+
+def report_json(report: tuple[Item, ...]) -> Any:
+    """Return a fidelity report as clients get it."""
+    return msgspec.to_builtins(report)

@@ -1,0 +1,111 @@
+"""One request of a client: which verb, with which fields, by whom; and its answer."""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from headnode.apps.server import explaining, verbs_cluster, verbs_jobs, verbs_tasks
+from headnode.apps.server import wishes as w
+from headnode.apps.server.desk import Desk
+from headnode.core.formats.nearest import nearest
+from headnode.core.model.errors import BadRequest, HeadnodeError
+from headnode.core.model.user import User
+
+log = logging.getLogger("headnode.server")
+
+Answer = dict[str, Any]
+Verb = Callable[[Desk, User, Any], Awaitable[Answer]]
+
+VERBS: Mapping[str, tuple[type[w.Wish], Verb]] = MappingProxyType(
+    {
+        "ping": (w.Wish, verbs_cluster.ping),
+        "create_job": (w.CreateWish, verbs_jobs.create_job),
+        "submit_job": (w.SubmitWish, verbs_jobs.submit_job),
+        "check_job": (w.CreateWish, verbs_jobs.check_job),
+        "add_tasks": (w.AddTasksWish, verbs_jobs.add_tasks),
+        "modify_job": (w.ModifyWish, verbs_jobs.modify_job),
+        "cancel_job": (w.StopWish, verbs_jobs.cancel_job),
+        "finish_job": (w.StopWish, verbs_jobs.finish_job),
+        "requeue_job": (w.JobWish, verbs_jobs.requeue_job),
+        "clone_job": (w.JobWish, verbs_jobs.clone_job),
+        "job": (w.JobWish, verbs_jobs.job),
+        "jobs": (w.ListWish, verbs_jobs.jobs),
+        "history": (w.HistoryWish, verbs_jobs.history),
+        "explain_job": (w.JobWish, explaining.explain_job),
+        "export_job": (w.ExportWish, verbs_jobs.export_job),
+        "tasks": (w.TasksWish, verbs_tasks.tasks),
+        "task": (w.TaskWish, verbs_tasks.task),
+        "cancel_task": (w.StopTaskWish, verbs_tasks.cancel_task),
+        "requeue_task": (w.TaskWish, verbs_tasks.requeue_task),
+        "output": (w.TaskWish, verbs_tasks.output),
+        "nodes": (w.NodesWish, verbs_cluster.nodes),
+        "node": (w.NodeWish, verbs_cluster.node),
+        "approve_node": (w.NodeWish, verbs_cluster.approve_node),
+        "pause_node": (w.NodeWish, verbs_cluster.pause_node),
+        "resume_node": (w.NodeWish, verbs_cluster.resume_node),
+        "cluster": (w.Wish, verbs_cluster.cluster),
+        "params": (w.Wish, verbs_cluster.params),
+        "set_params": (w.ParamsWish, verbs_cluster.set_params),
+        "down": (w.DownWish, verbs_cluster.down),
+    }
+)
+WATCH = "watch_job"
+
+
+def read_request(data: bytes) -> tuple[str, dict[str, Any]]:
+    """Return the verb and its fields.
+
+    Raises:  BadRequest ``request`` when the bytes hold no request.
+    """
+    try:
+        request = msgspec.json.decode(data)
+    except msgspec.DecodeError as error:
+        raise BadRequest(code="request", what=f"the request is not JSON: {error}") from None
+    if not isinstance(request, dict) or not isinstance(request.get("do"), str):
+        raise BadRequest(code="request", what="the request names no verb", fix='send {"do": VERB, ...}')
+    verb = request.pop("do")
+    return verb, request
+
+
+def read_wish(kind: type[w.Wish], verb: str, fields: dict[str, Any]) -> w.Wish:
+    """Return the fields of a verb in their types.
+
+    Raises:  BadRequest ``field``.
+    """
+    try:
+        return msgspec.convert(fields, kind)
+    except msgspec.ValidationError as error:
+        names = ", ".join(field.name for field in msgspec.structs.fields(kind)) or "no fields"
+        raise BadRequest(
+            code="field", what=f"{verb} was asked wrongly: {error}", fix=f"it takes {names}"
+        ) from None
+
+
+async def answer(desk: Desk, by: User, verb: str, fields: dict[str, Any]) -> Answer:
+    """Return the answer to one request; what refuses it is an answer too."""
+    try:
+        if verb not in VERBS:
+            close = nearest(verb, [*VERBS, WATCH])
+            raise BadRequest(
+                code="verb",
+                what=f"there is no verb {verb!r}",
+                fix=f"did you mean {close!r}?" if close else "",
+            )
+        kind, do = VERBS[verb]
+        return {"ok": True} | await do(desk, by, read_wish(kind, verb, fields))
+    except HeadnodeError as error:
+        return refusal(error)
+
+
+def refusal(error: HeadnodeError) -> Answer:
+    """Return an error as clients get it."""
+    return {
+        "ok": False,
+        "code": error.code,
+        "what": error.what,
+        "fix": error.fix,
+        "exit_status": error.exit_status,
+    }

@@ -1,0 +1,134 @@
+"""The verbs of the local protocol that are about nodes and the cluster."""
+
+import asyncio
+import os
+from typing import Any
+
+from headnode import __version__
+from headnode.apps.server import answers_nodes as show
+from headnode.apps.server import wishes as w
+from headnode.apps.server.answers_jobs import count_by_state
+from headnode.apps.server.desk import Desk
+from headnode.core.lifecycle import commands as c
+from headnode.core.lifecycle.permission import must_administer
+from headnode.core.lifecycle.states import JobState
+from headnode.core.model.errors import BadRequest
+from headnode.core.model.user import User
+from headnode.engine.settings import PARAMETERS, check_parameter
+
+Object = dict[str, Any]
+
+
+async def ping(desk: Desk, by: User, wish: w.Wish) -> Object:  # noqa: ARG001
+    """Say who answers."""
+    return {
+        "version": __version__,
+        "cluster": desk.name,
+        "pid": os.getpid(),
+        "state_directory": str(desk.state),
+    }
+
+
+async def nodes(desk: Desk, by: User, wish: w.NodesWish) -> Object:  # noqa: ARG001
+    """Show the nodes."""
+    wanted = {state.strip().lower() for state in wish.states} - {"all", "*", ""}
+    known = {"pending", "ready", "paused", "unreachable"}
+    if wanted - known:
+        raise BadRequest(
+            code="state",
+            what=f"{sorted(wanted - known)[0]!r} is not a state of a node",
+            fix="use Pending, Ready, Paused, Unreachable or all",
+        )
+    shown = [
+        show.node_object(desk.cluster, node)
+        for _, node in sorted(desk.cluster.nodes.items())
+        if not wanted or show.node_state(node).lower() in wanted
+    ]
+    return {"nodes": shown}
+
+
+async def node(desk: Desk, by: User, wish: w.NodeWish) -> Object:  # noqa: ARG001
+    """Show one node."""
+    return {"node": show.detailed_node(desk.cluster, desk.cluster.node(wish.node))}
+
+
+async def approve_node(desk: Desk, by: User, wish: w.NodeWish) -> Object:
+    """Let a pending node take jobs."""
+    return await _change(desk, by, wish, "approve")
+
+
+async def pause_node(desk: Desk, by: User, wish: w.NodeWish) -> Object:
+    """Start no new jobs on a node."""
+    return await _change(desk, by, wish, "pause")
+
+
+async def resume_node(desk: Desk, by: User, wish: w.NodeWish) -> Object:
+    """Let a paused node take jobs again."""
+    return await _change(desk, by, wish, "resume")
+
+
+async def _change(desk: Desk, by: User, wish: w.NodeWish, what: str) -> Object:
+    await desk.ask(c.ChangeNode(by=by, node=wish.node, wish=what))
+    return {"node": show.detailed_node(desk.cluster, desk.cluster.node(wish.node))}
+
+
+async def cluster(desk: Desk, by: User, wish: w.Wish) -> Object:  # noqa: ARG001
+    """Show the cluster."""
+    journal = desk.state / "journal.db"
+    files = (journal, journal.with_name(journal.name + "-wal"))
+    ended = desk.lookups.archive.count_ended(owner=None)
+    return {
+        "cluster": {
+            "name": desk.name,
+            "version": __version__,
+            "started": desk.started,
+            "jobs": count_by_state(desk.cluster, ended),
+            "policy": desk.engine.settings.text("SchedulingPolicy"),
+            "state_directory": str(desk.state),
+            "journal": {
+                "events": desk.engine.number,
+                "bytes": sum(file.stat().st_size for file in files if file.exists()),
+            },
+        }
+        | show.cluster_counts(desk.cluster)
+    }
+
+
+async def params(desk: Desk, by: User, wish: w.Wish) -> Object:  # noqa: ARG001
+    """Show the cluster's parameters."""
+    settings = desk.engine.settings
+    return {
+        "params": [
+            {
+                "name": known.name,
+                "value": settings.text(known.name),
+                "default": known.default,
+                "unit": known.unit,
+                "doc": known.doc,
+            }
+            for known in PARAMETERS.values()
+        ]
+    }
+
+
+async def set_params(desk: Desk, by: User, wish: w.ParamsWish) -> Object:
+    """Set cluster parameters; all of them or, if one is wrong, none."""
+    known = [(check_parameter(name, value), value) for name, value in wish.values.items()]
+    for parameter, value in known:
+        await desk.ask(c.SetParameter(by=by, name=parameter.name, value=value))
+    return await params(desk, by, w.Wish())
+
+
+async def down(desk: Desk, by: User, wish: w.DownWish) -> Object:
+    """End the head.  Running tasks go on and the next head learns how they ended, or all are canceled."""
+    must_administer(by, "stop the head")
+    if wish.cancel_jobs:
+        active = (JobState.QUEUED, JobState.RUNNING, JobState.ENDING)
+        for job in [job for job, record in sorted(desk.cluster.jobs.items()) if record.state in active]:
+            await desk.ask(c.StopJob(by=by, job=job, outcome="canceled", message="the cluster went down"))
+        while desk.cluster.running:
+            await asyncio.sleep(0.02)
+    running = show.cluster_counts(desk.cluster)["tasks_running"]
+    if desk.shut_down is not None:
+        desk.shut_down()
+    return {"running_tasks": running}

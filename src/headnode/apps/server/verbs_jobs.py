@@ -1,0 +1,227 @@
+"""The verbs of the local protocol that are about whole jobs."""
+
+from typing import Any
+
+import msgspec
+
+from headnode.apps.server import answers_jobs as show
+from headnode.apps.server import wishes as w
+from headnode.apps.server.desk import Desk
+from headnode.apps.server.history import sentence
+from headnode.apps.server.lookups import Found, states_named
+from headnode.apps.server.reading import read_job, report_json
+from headnode.core.formats.terms import read_terms
+from headnode.core.lifecycle import commands as c
+from headnode.core.lifecycle.events import JobCreated, JobFact
+from headnode.core.lifecycle.requests import request_of
+from headnode.core.model.checks import check, check_runnable
+from headnode.core.model.errors import BadRequest, NotFound, WrongState
+from headnode.core.model.job import JobSpec
+from headnode.core.model.quantities import JobId
+from headnode.core.model.user import User
+from headnode.core.scheduling.reasons import never_fits
+from headnode.engine.passes import view_of
+
+Object = dict[str, Any]
+
+
+async def create_job(desk: Desk, by: User, wish: w.CreateWish) -> Object:
+    """Make a job in state configuring."""
+    spec, report = await read_job(wish, desk.now())
+    events = await desk.ask(c.CreateJob(by=by, spec=spec))
+    return {"job": _created(events), "report": report_json(report)}
+
+
+def _created(events: tuple[object, ...]) -> int:
+    return next(event.job for event in events if isinstance(event, JobCreated))
+
+
+async def submit_job(desk: Desk, by: User, wish: w.SubmitWish) -> Object:
+    """Put a job into the queue: one that was created, or a new one."""
+    if wish.job is not None:
+        return await _submit_created(desk, by, wish, wish.job)
+    spec, report = await read_job(wish, desk.now())
+    _refuse_unfit(desk, spec)
+    parents = desk.lookups.ended_parents(spec.parents)
+    events = await desk.ask(c.CreateJob(by=by, spec=spec, submit=True, parents=parents))
+    return {"job": _created(events), "report": report_json(report)}
+
+
+async def _submit_created(desk: Desk, by: User, wish: w.SubmitWish, job: int) -> Object:
+    if wish.jobfile is not None or wish.tasks:
+        raise BadRequest(
+            code="id-and-description",
+            what="a job that was created is submitted by its id alone",
+            fix="add tasks with `hn job add` first, or submit the job file without an id",
+        )
+    if wish.terms:
+        await modify_job(desk, by, w.ModifyWish(job=job, terms=wish.terms))
+    found = desk.lookups.job(job)
+    if found.ended:
+        raise WrongState(
+            code="already-submitted",
+            what=f"job {job} is {found.record.state.value}",
+            fix=f"copy it: hn job clone {job}; or run it again: hn job requeue {job}",
+        )
+    _refuse_unfit(desk, found.spec)
+    parents = desk.lookups.ended_parents(found.spec.parents)
+    await desk.ask(c.SubmitJob(by=by, job=JobId(job), parents=parents))
+    return {"job": job, "report": []}
+
+
+def _refuse_unfit(desk: Desk, spec: JobSpec) -> None:
+    """Refuse what could never run: wrong in itself, without a program, or too large for the cluster."""
+    check(spec)
+    check_runnable(spec)
+    view = view_of(desk.cluster, desk.now())
+    reasons = never_fits(request_of(spec), view.nodes, view.licences) if view.nodes else ()
+    if reasons:
+        raise BadRequest(
+            code="never-fits",
+            what="the job can never run on this cluster: " + "; ".join(r.text for r in reasons),
+            fix="ask for what is there: see `hn node list`",
+        )
+
+
+async def check_job(desk: Desk, by: User, wish: w.CreateWish) -> Object:  # noqa: ARG001
+    """Say what submitting would say, and keep nothing."""
+    spec, report = await read_job(wish, desk.now())
+    _refuse_unfit(desk, spec)
+    return {"report": report_json(report)}
+
+
+async def add_tasks(desk: Desk, by: User, wish: w.AddTasksWish) -> Object:
+    """Add tasks at the end of a job's task list."""
+    found = _alive(desk, wish.job)
+    spec = read_terms({}, wish.tasks, found.spec, now=desk.now())
+    await desk.ask(c.ModifyJob(by=by, job=found.record.id, spec=spec, fields=("tasks",)))
+    return {"job": wish.job, "tasks": list(range(len(found.spec.tasks) + 1, len(spec.tasks) + 1))}
+
+
+def _alive(desk: Desk, job: int) -> Found:
+    found = desk.lookups.job(job)
+    if found.ended:
+        raise WrongState(
+            code="job-over",
+            what=f"job {job} is {found.record.state.value}",
+            fix=f"make a copy and change that: hn job clone {job}",
+        )
+    return found
+
+
+async def modify_job(desk: Desk, by: User, wish: w.ModifyWish) -> Object:
+    """Change options of a job."""
+    found = desk.lookups.job(wish.job)
+    spec = read_terms(wish.terms, (), found.spec, now=desk.now())
+    before, after = msgspec.structs.asdict(found.spec), msgspec.structs.asdict(spec)
+    changed = tuple(sorted(name for name in after if after[name] != before[name]))
+    if changed:
+        if found.record.submitted is not None:
+            _refuse_unfit(desk, spec)
+        archived = found.record if found.ended else None
+        command = c.ModifyJob(by=by, job=found.record.id, spec=spec, fields=changed, archived=archived)
+        await desk.ask(command)
+    return {"job": wish.job, "changed": list(changed)}
+
+
+async def cancel_job(desk: Desk, by: User, wish: w.StopWish) -> Object:
+    """Cancel a job."""
+    return await _stop(desk, by, wish, "canceled")
+
+
+async def finish_job(desk: Desk, by: User, wish: w.StopWish) -> Object:
+    """Finish a job."""
+    return await _stop(desk, by, wish, "finished")
+
+
+async def _stop(desk: Desk, by: User, wish: w.StopWish, outcome: str) -> Object:
+    found = desk.lookups.job(wish.job)
+    if found.ended:
+        if found.record.state.value == outcome:
+            return {"job": wish.job, "state": found.record.state.value}
+        raise WrongState(
+            code="job-over",
+            what=f"job {wish.job} is {found.record.state.value} already",
+            fix="only jobs that are not over can be canceled or finished",
+        )
+    command = c.StopJob(
+        by=by,
+        job=found.record.id,
+        outcome="canceled" if outcome == "canceled" else "finished",
+        message=wish.message,
+        force=wish.force,
+        graceful=wish.graceful,
+    )
+    await desk.ask(command)
+    return {"job": wish.job, "state": desk.lookups.job(wish.job).record.state.value}
+
+
+async def requeue_job(desk: Desk, by: User, wish: w.JobWish) -> Object:
+    """Run a job again, but for what has finished."""
+    found = desk.lookups.job(wish.job)
+    command = c.RequeueJob(
+        by=by,
+        job=found.record.id,
+        archived=found.record if found.ended else None,
+        parents=desk.lookups.ended_parents(found.spec.parents),
+    )
+    await desk.ask(command)
+    return {"job": wish.job}
+
+
+async def clone_job(desk: Desk, by: User, wish: w.JobWish) -> Object:
+    """Make a copy of a job, in state configuring."""
+    events = await desk.ask(c.CreateJob(by=by, spec=desk.lookups.job(wish.job).spec))
+    return {"job": _created(events)}
+
+
+async def job(desk: Desk, by: User, wish: w.JobWish) -> Object:  # noqa: ARG001  (everybody sees all)
+    """Show a job with everything there is to know of it."""
+    found = desk.lookups.job(wish.job)
+    told = _history(desk, found.record.id, 200)
+    reason = desk.pending_reason(found.record)
+    return {"job": show.detailed_job(found.record, found.spec, reason, told)}
+
+
+async def jobs(desk: Desk, by: User, wish: w.ListWish) -> Object:
+    """Show a page of jobs, newest id first."""
+    owner = by.name if wish.owner == "" else wish.owner
+    page, more = desk.lookups.page(owner, states_named(wish.states), wish.before, wish.limit)
+    shown = [show.job_object(f.record, f.spec, desk.pending_reason(f.record)) for f in page]
+    total = sum(desk.cluster.counts.values()) + sum(desk.lookups.archive.count_ended(owner=None).values())
+    return {"jobs": shown, "more": more, "total": total}
+
+
+async def history(desk: Desk, by: User, wish: w.HistoryWish) -> Object:  # noqa: ARG001
+    """Show what happened to a job."""
+    return {"history": _history(desk, desk.lookups.job(wish.job).record.id, wish.limit)}
+
+
+def _history(desk: Desk, job: JobId, limit: int) -> list[Object]:
+    events = desk.lookups.archive.history(job, limit)
+    return [
+        {"at": event.at, "text": text}
+        for event in events
+        if isinstance(event, JobFact) and (text := sentence(event))
+    ]
+
+
+async def export_job(desk: Desk, by: User, wish: w.ExportWish) -> Object:  # noqa: ARG001
+    """Write a job in one of the dialects."""
+    from headnode.core.formats import compute_cluster_xml  # lxml is large: only who exports pays for it
+
+    found = desk.lookups.job(wish.job)
+    dialect = wish.dialect or (
+        found.spec.dialect if found.spec.dialect.startswith(("ccs", "hpcpack")) else "hpcpack"
+    )
+    text, report = compute_cluster_xml.write_job(found.spec, dialect)
+    return {"text": text.decode(), "report": report_json(tuple(report))}
+
+
+async def watch(desk: Desk, by: User, jobs: list[int]) -> tuple[list[Object], bool]:  # noqa: ARG001
+    """Return the jobs as they are now, and whether all are over."""
+    found = [desk.lookups.job(job) for job in jobs]
+    if not found:
+        raise NotFound(code="no-jobs", what="there is no job to watch", fix="name at least one job id")
+    shown = [show.job_object(f.record, f.spec, desk.pending_reason(f.record)) for f in found]
+    return shown, all(f.ended for f in found)

@@ -1,0 +1,125 @@
+"""The fields of each verb of the local protocol.  Unknown fields and wrong types are refused here."""
+
+from typing import Any, Literal
+
+import msgspec
+
+
+class Wish(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What every verb has: nothing."""
+
+
+class JobWish(Wish, frozen=True):
+    """A verb about one job."""
+
+    job: int
+
+
+class CreateWish(Wish, frozen=True):
+    """create_job, and submit_job or check_job without an id."""
+
+    jobfile: str | None = None
+    terms: dict[str, Any] = {}
+    tasks: list[dict[str, Any]] = []
+    strict: bool = False
+    awareness: str = "warn"
+
+
+class SubmitWish(CreateWish, frozen=True):
+    """submit_job: an id that was created, or a description."""
+
+    job: int | None = None
+
+
+class AddTasksWish(JobWish, frozen=True):
+    """add_tasks."""
+
+    tasks: list[dict[str, Any]]
+
+
+class ModifyWish(JobWish, frozen=True):
+    """modify_job."""
+
+    terms: dict[str, Any]
+
+
+class StopWish(JobWish, frozen=True):
+    """cancel_job and finish_job."""
+
+    message: str = ""
+    force: bool = False
+    graceful: bool = False
+
+
+class ListWish(Wish, frozen=True):
+    """jobs."""
+
+    owner: str | None = None
+    states: list[str] = []
+    before: int | None = None
+    limit: int = 100
+
+
+class TasksWish(JobWish, frozen=True):
+    """tasks."""
+
+    after: int = 0
+    limit: int = 1000
+    states: list[str] = []
+    expand: int | None = None
+
+
+class TaskWish(JobWish, frozen=True):
+    """task, output, requeue_task."""
+
+    task: int
+    instance: int | None = None
+
+
+class StopTaskWish(TaskWish, frozen=True):
+    """cancel_task."""
+
+    message: str = ""
+    force: bool = False
+
+
+class HistoryWish(JobWish, frozen=True):
+    """history."""
+
+    limit: int = 200
+
+
+class ExportWish(JobWish, frozen=True):
+    """export_job."""
+
+    dialect: Literal["ccs", "hpcpack-2008", "hpcpack"] | None = None
+
+
+class WatchWish(Wish, frozen=True):
+    """watch_job."""
+
+    job: int | list[int]
+
+
+class NodesWish(Wish, frozen=True):
+    """nodes."""
+
+    states: list[str] = []
+
+
+class NodeWish(Wish, frozen=True):
+    """node, approve_node, pause_node, resume_node."""
+
+    node: str
+
+
+class ParamsWish(Wish, frozen=True):
+    """set_params."""
+
+    values: dict[str, str | None]
+
+
+class DownWish(Wish, frozen=True):
+    """down."""
+
+    cancel_jobs: bool = False

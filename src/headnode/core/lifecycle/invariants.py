@@ -1,0 +1,95 @@
+"""What must hold between events, whatever happened: for tests, and for whoever suspects a bug."""
+
+from headnode.core.lifecycle.cluster import Cluster
+from headnode.core.lifecycle.flow import Flow
+from headnode.core.lifecycle.records import JobRecord, Run, TaskProgress
+from headnode.core.lifecycle.states import JobState
+from headnode.core.model.errors import Broken
+
+
+def check_cluster(cluster: Cluster) -> None:
+    """Compare everything that follows from the records with what it follows from.
+
+    Raises:  Broken ``invariant``, saying which.
+    """
+    counts: dict[JobState, int] = {}
+    for record in cluster.jobs.values():
+        counts[record.state] = counts.get(record.state, 0) + 1
+        _check_record(cluster, record)
+    _must(counts == {s: n for s, n in cluster.counts.items() if n}, f"counts {cluster.counts} are {counts}")
+    _check_queue(cluster)
+    _check_processors(cluster)
+
+
+def _must(holds: bool, what: str) -> None:
+    if not holds:
+        raise Broken(code="invariant", what=what)
+
+
+def _check_record(cluster: Cluster, record: JobRecord) -> None:
+    alive = record.state in (JobState.RUNNING, JobState.ENDING)
+    _must(not record.state.is_final, f"job {record.id} is over and still in memory")
+    _must(alive == (record.id in cluster.running), f"job {record.id}: running or not?")
+    _must(alive == (record.id in cluster.flows), f"job {record.id}: flow or not?")
+    if record.run is not None:
+        instances = [task.instances for task in cluster.spec(record).tasks]
+        _must(len(record.run.tasks) == len(instances), f"job {record.id}: tasks without progress")
+        for progress, count in zip(record.run.tasks, instances, strict=True):
+            _check_instances(record, progress, count)
+        _must(alive or not any(p.live for p in record.run.tasks), f"job {record.id}: live while not running")
+        _must(alive or not record.run.allocation, f"job {record.id} holds processors while not running")
+        if alive:
+            _check_flow(cluster, record, record.run)
+
+
+def _check_instances(record: JobRecord, progress: TaskProgress, count: int) -> None:
+    parts = [progress.queued, progress.finished, progress.failed, progress.canceled]
+    seen = sorted([n for part in parts for n in part] + list(progress.live))
+    _must(seen == list(range(1, count + 1)), f"job {record.id}: instances {seen} of {count}")
+    _must(
+        all(n in progress.canceled for n in progress.withdrawn), f"job {record.id}: withdrawn, not canceled"
+    )
+
+
+def _check_flow(cluster: Cluster, record: JobRecord, run: Run) -> None:
+    flow, fresh = cluster.flow(record.id), Flow(record, run)
+    for name in ("ready", "open", "free", "lanes"):
+        kept, made = getattr(flow, name), getattr(fresh, name)
+        _must(kept == made, f"job {record.id}: {name} is {kept}, should be {made}")
+    for place in flow.lanes:
+        for node, numbers in place:
+            _must(
+                set(numbers) <= set(run.allocation.get(node, ())),
+                f"job {record.id}: {place} outside allocation",
+            )
+    used = [(node, n) for place in flow.lanes for node, numbers in place for n in numbers]
+    _must(len(used) == len(set(used)), f"job {record.id}: two lanes share a processor")
+
+
+def _check_queue(cluster: Cluster) -> None:
+    found = sorted(turn for turns in cluster.queue.values() for turn in turns)
+    wanted = sorted(
+        cluster.turn(record)
+        for record in cluster.jobs.values()
+        if record.state is JobState.QUEUED and record.id not in cluster.held and not record.waits_for
+    )
+    _must(found == wanted, f"the queue has {found}, should have {wanted}")
+    for turns in cluster.queue.values():
+        _must(turns == sorted(turns) and bool(turns), "a class of the queue is out of order or empty")
+
+
+def _check_processors(cluster: Cluster) -> None:
+    for name, node in cluster.nodes.items():
+        held: list[int] = []
+        for job in cluster.holders.get(name, ()):
+            run = cluster.jobs[job].run
+            held += run.allocation.get(name, ()) if run is not None else ()
+        _must(len(held) == len(set(held)), f"node {name}: a processor is held twice: {sorted(held)}")
+        free = [n for n in range(node.facts.processors) if n not in held]
+        _must(cluster.free[name] == free, f"node {name}: free {cluster.free[name]}, should be {free}")
+        owners = [
+            job for job in cluster.holders.get(name, ()) if cluster.request(cluster.jobs[job]).exclusive
+        ]
+        _must(
+            not owners or len(cluster.holders[name]) == 1, f"node {name}: shared with exclusive job {owners}"
+        )
