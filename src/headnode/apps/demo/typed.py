@@ -17,6 +17,7 @@ class Typed:
     """A shell, so to speak, in which HEADNODE_STATE names the demo's cluster."""
 
     def __init__(self, state: Path, mark: tuple[str, str]) -> None:
+        self._log = state / "head.log"
         self._environment = os.environ | {"HEADNODE_STATE": str(state), mark[0]: mark[1]}
         say(f"$ export HEADNODE_STATE={shlex.quote(str(state))}")
 
@@ -31,7 +32,7 @@ class Typed:
             raise Unavailable(
                 code="demo",
                 what=f"{command} failed with status {done.returncode}: {done.stderr.strip()}",
-                fix="please report this, with the log of the head",
+                fix=f"the log of the head is {self._log}",
             )
         return done.stdout
 
