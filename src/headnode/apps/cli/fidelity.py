@@ -7,18 +7,19 @@ if TYPE_CHECKING:
 
     from headnode.apps.cli.output import Output
 
-WORTH_TELLING = ("approximated", "not-supported", "note")
+LOSSES = ("approximated", "not-supported")
+WORTH_TELLING = (*LOSSES, "note")
 
 
 def tell(report: "Iterable[dict[str, Any]]", source: str, out: "Output") -> None:
-    """Note every finding that changes what was asked for."""
+    """Note every finding that changes what was asked for.  Harmless ones are left to ``hn check``."""
     for finding in report:
-        if finding.get("kind") in WORTH_TELLING:
+        if finding.get("kind") in LOSSES:
             out.note(line(finding, source))
 
 
 def line(finding: "dict[str, Any]", source: str) -> str:
     """Return a finding as ``file:line:column: kind: what``."""
-    place = [source, *(str(finding[key]) for key in ("line", "column") if finding.get(key))]
+    place = [source, *([str(finding["line"]), str(finding["column"])] if finding.get("line") else [])]
     where = f" ({finding['where']})" if finding.get("where") else ""
     return f"{':'.join(place)}: {finding.get('kind', 'note')}: {finding.get('what', '')}{where}"

@@ -41,14 +41,11 @@ def findings(file: str, *, strict: bool) -> list[dict[str, Any]]:
 
 
 def _place(line: int, column: int) -> dict[str, int | None]:
-    return {"line": line or None, "column": column + 1 if line else None}
+    return {"line": line or None, "column": column if line else None}
 
 
 def _error(wrong: BadRequest) -> dict[str, Any]:
-    """Return an error as a finding; where it says its place in words, as numbers.
-
-    Columns count from 1 here, as editors want them; the reader says how many characters are before.
-    """
+    """Return an error as a finding; where it says its place in words, as numbers."""
     place = _PLACE.match(wrong.what)
     what = wrong.what[place.end() :] if place else wrong.what
     line, column = (int(place[1]), int(place[2])) if place else (0, 0)

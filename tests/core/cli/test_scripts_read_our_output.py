@@ -1,0 +1,147 @@
+"""The ways in which scripts in the wild read the output of the older commands, run against ours."""
+
+import io
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parents[2] / "scenarios"))
+
+from cli_scripted_head import job, node, task
+
+from headnode.apps.cli.output import ListOutput, TableOutput
+from headnode.apps.cli.screens import job as job_screen
+from headnode.apps.cli.screens import node as node_screen
+from headnode.apps.cli.screens import task as task_screen
+from headnode.apps.cli.sheet import Sheet, as_list, as_table
+
+SUBMITTED = "Job has been submitted. ID: 123.\n"
+JOB_STATES = ("Configuring", "Submitted", "Queued", "Running", "Finished", "Failed", "Canceled")
+
+
+def keys_and_values(output: str) -> dict[str, str]:
+    """Read one record the way a JavaScript wrapper does: split every line with a colon at its colons."""
+    split = (line.split(":") for line in output.split("\n") if ":" in line)
+    return {parts[0].strip(): parts[1].strip() for parts in split}
+
+
+def jobs_as_list(*jobs: dict[str, object], trailer: str = "2 matching jobs") -> str:
+    return as_list(Sheet("Id", [job_screen.row(one) for one in jobs], list(jobs), trailer=trailer))
+
+
+def test_the_sentence_of_a_submission_is_found_by_every_known_pattern() -> None:
+    assert re.match(r".+?\:\s*([0-9]+)", SUBMITTED)[1] == "123"  # type: ignore[index]
+    assert re.search(r"ID: (\d+)", SUBMITTED)[1] == "123"  # type: ignore[index]
+    assert re.match(r"^Job has been submitted. ID: +([0-9]+)\.$", SUBMITTED.strip())[1] == "123"  # type: ignore[index]
+    words = [word for word in re.split(r"[ .\t\n\r]", SUBMITTED) if word]
+    assert words[[word.lower() for word in words].index("id:") + 1] == "123"
+
+
+def test_the_fourth_word_of_a_new_job_is_its_id() -> None:
+    assert ["Job", "queued,", "ID:", "123"][3] == "123"
+
+
+def test_a_list_of_jobs_is_read_record_by_record_and_its_last_block_is_no_job() -> None:
+    output = jobs_as_list(job(7, name="first"), job(12, "Running"))
+    records = [keys_and_values(block) for block in output.split("\n\n")[:-1]]
+    assert [(one["Id"], one["Name"], one["State"], one["Owner"], one["Priority"]) for one in records] == [
+        ("7", "first", "Queued", "alice", "Normal"),
+        ("12", "", "Running", "alice", "Normal"),
+    ]
+
+
+def test_the_last_block_says_no_key() -> None:
+    assert ":" not in jobs_as_list(job(7)).split("\n\n")[-1]
+
+
+@pytest.mark.parametrize("state", ["Not submitted", "Queued", "Running", "Finished", "Failed", "Canceled"])
+def test_the_first_line_that_starts_with_state_names_a_job_state(state: str) -> None:
+    shown = job(12, state, spec={}, allocation=[], requeues=0, backfilled=False)
+    output = as_list(Sheet("Id", [job_screen.view(shown)], shown))
+    line = next(line for line in output.splitlines() if line.lower().startswith("state"))
+    assert line.partition(":")[2].strip() in JOB_STATES
+
+
+def test_the_state_follows_a_line_break_and_its_word_is_found_by_a_pattern() -> None:
+    output = as_list(Sheet("Id", [job_screen.view(job(12, "Finished"))], {}))
+    assert "\nState" in output
+    assert re.search(r"State\W*(?=Finished)", output)
+
+
+def test_a_task_without_an_exit_code_has_the_key_with_nothing_behind_it() -> None:
+    rows = [task_screen.row(task(1)), task_screen.row(task(2, "Failed", exit_code=3))]
+    output = as_list(Sheet("Task Id", rows, rows))
+    records = [keys_and_values(block) for block in output.split("\n\n")]
+    assert [(one["Task Id"], one["Exit Code"], one["State"]) for one in records] == [
+        ("12.1", "", "Queued"),
+        ("12.2", "3", "Failed"),
+    ]
+
+
+def test_a_task_shows_the_keys_scripts_look_for() -> None:
+    shown = task(1, "Finished", exit_code=0, work_directory="/home/alice", environment={"A": "1", "B": "2"})
+    output = as_list(Sheet("Task Id", [task_screen.view(shown)], shown))
+    assert re.search(r"^Task Id +: 12\.1$", output, re.MULTILINE)
+    assert re.search(r"^Work Directory +: /home/alice$", output, re.MULTILINE)
+
+
+def test_further_lines_of_a_value_start_with_four_blanks_or_more() -> None:
+    shown = task(1, command="first\n\nthird", environment={"A": "1", "B": "2"})
+    lines = as_list(Sheet("Task Id", [task_screen.view(shown)], shown)).splitlines()
+    assert all(re.match(r"\S[^:]* *:( |$)| {4}", line) for line in lines)
+    assert sum(line.startswith("    ") for line in lines) == 3
+
+
+def test_a_list_of_nodes_has_a_record_each_and_nothing_else() -> None:
+    rows = [node_screen.row(node("n1", used=1, free=1)), node_screen.row(node("n2"))]
+    blocks = as_list(Sheet("Node Name", rows, rows)).split("\n\n")
+    records = [keys_and_values(block) for block in blocks if len(block) > 1]
+    wanted = ("Node Name", "State", "Max", "Run", "Idle", "Availability")
+    assert [tuple(one[key] for key in wanted) for one in records] == [
+        ("n1", "Ready", "2", "1", "1", "AlwaysOn"),
+        ("n2", "Ready", "2", "0", "2", "AlwaysOn"),
+    ]
+
+
+def test_a_table_of_nodes_has_two_header_lines() -> None:
+    rows = [node_screen.row(node("n1"))]
+    lines = as_table(Sheet("Node Name", rows, rows, columns=node_screen.COLUMNS)).splitlines()
+    assert lines[0].split() == ["Node", "Name", "State", "Max", "Run", "Idle"]
+    assert set(lines[1]) == {"-", " "}
+    assert lines[2].split() == ["n1", "Ready", "2", "0", "2"]
+
+
+def test_a_table_of_processors_has_the_columns_and_widths_scripts_cut_at() -> None:
+    cores = [
+        {"processor": 0, "job": 7, "task": 2, "command": "/bin/sim"},
+        {"processor": 1, "job": 7, "task": None, "command": ""},
+        {"processor": 2, "job": None, "task": None, "command": ""},
+    ]
+    rows = node_screen.core_rows(node("NODE", cores=cores))
+    sheet = Sheet("", rows, rows, columns=node_screen.CORE_COLUMNS, widths=node_screen.CORE_WIDTHS)
+    assert as_table(sheet).splitlines() == [
+        "Node Processor       State            Job ID   Task ID  CommandLine",
+        "-------------------- ---------------- -------- -------- ----------------------",
+        "NODE - 0             TaskRunning      7        2        /bin/sim",
+        "NODE - 1             ReadyForTask     7",
+        "NODE - 2             Idle",
+    ]
+    assert node_screen.core_rows(node("N", state="Paused", cores=cores))[2]["State"] == "Offline"
+
+
+@pytest.mark.parametrize("kind", [TableOutput, ListOutput])
+def test_a_name_cannot_steer_the_terminal(kind: type[TableOutput]) -> None:
+    written = io.StringIO()
+    rows = [job_screen.row(job(7, name="evil\x1b[2J\r"))]
+    out = kind(written.write, written.write, lambda _: None)
+    out.sheet(Sheet("Id", rows, rows, columns=job_screen.COLUMNS))
+    assert "\\x1b[2J\\r" in written.getvalue()
+    assert "\x1b" not in written.getvalue()
+
+
+def test_a_table_is_cut_at_the_width_of_a_terminal_only() -> None:
+    rows = [{"A": "x" * 50}]
+    assert as_table(Sheet("A", rows, rows, columns=("A",)), 20).splitlines()[2] == "x" * 19 + "…"
+    assert as_table(Sheet("A", rows, rows, columns=("A",))).splitlines()[2] == "x" * 50

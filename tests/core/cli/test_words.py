@@ -1,0 +1,94 @@
+"""How times, spans, states and ids are read and written."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from headnode.apps.cli import words
+from headnode.apps.cli.ids import job_id, job_ids, task_address
+from headnode.core.model.errors import BadRequest
+from headnode.core.model.quantities import Seconds, format_run_time
+
+
+@pytest.fixture
+def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("berlin")
+def test_times_are_local_with_their_offset_in_summer_and_winter() -> None:
+    assert words.instant(1_700_000_000.0) == "2023-11-14T23:13:20+01:00"
+    assert words.instant(1_690_000_000.0) == "2023-07-22T06:26:40+02:00"
+    assert words.instant(None) == ""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (None, "infinite"),
+        (0, "0 s"),
+        (0.31, "0.31 s"),
+        (9.96, "10 s"),
+        (42, "42 s"),
+        (60, "1 min"),
+        (3600, "1 h"),
+        (3660, "1 h 1 min"),
+        (3601, "1 h"),
+        (100_000, "1 d 3 h"),
+    ],
+)
+def test_a_span_is_said_in_two_units_at_most(seconds: float | None, said: str) -> None:
+    assert words.span(seconds) == said
+
+
+@pytest.mark.parametrize("seconds", [0, 1, 59, 60, 61, 3599, 3600, 86_400, 90_061, 10_000_000])
+def test_a_run_time_limit_is_written_as_the_model_writes_it(seconds: int) -> None:
+    assert words.run_time(seconds) == format_run_time(Seconds(float(seconds)))
+    assert words.run_time(None) == "Infinite"
+
+
+def test_states_are_read_in_every_spelling() -> None:
+    wanted = ["Canceled", "Finished", "Not submitted", "Not submitted"]
+    assert words.states("cancelled,Completed,Not_Submitted,configuring") == wanted
+    assert words.states("online,OFFLINE,ready", words.NODE_STATES) == ["Ready", "Paused", "Ready"]
+    assert words.states("*") is None
+    assert words.states("All") is None
+    assert words.states(None) is None
+
+
+def test_an_unknown_state_is_refused_with_those_there_are() -> None:
+    with pytest.raises(BadRequest, match="state 'idle' is unknown") as refused:
+        words.states("running,idle")
+    assert "Canceled" in refused.value.fix
+    with pytest.raises(BadRequest):
+        words.states("finished", words.NODE_STATES)
+
+
+def test_ids_may_be_listed_and_given_as_ranges() -> None:
+    assert job_ids(["3", "5-7,9"]) == [3, 5, 6, 7, 9]
+    assert job_id(["3"]) == 3
+    assert task_address(["12.3"]) == (12, 3, None)
+    assert task_address(["12.3.7"]) == (12, 3, 7)
+
+
+@pytest.mark.parametrize("wrong", ["", "x", "7-5", "1-", "-3", "1-999999999", "²", "1.2", "9" * 40])
+def test_what_is_no_id_is_refused(wrong: str) -> None:
+    with pytest.raises(BadRequest):
+        job_ids([wrong])
+
+
+@pytest.mark.parametrize("wrong", [[], ["12"], ["12.1.2.3"], ["12.x"], ["12.1", "12.2"], ["12."]])
+def test_what_is_no_task_is_refused(wrong: list[str]) -> None:
+    with pytest.raises(BadRequest):
+        task_address(wrong)
+
+
+def test_one_job_is_asked_for_where_only_one_makes_sense() -> None:
+    for several in ([], ["1", "2"], ["1-2"]):
+        with pytest.raises(BadRequest):
+            job_id(several)
