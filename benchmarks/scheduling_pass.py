@@ -118,7 +118,8 @@ def main() -> int:
             span = measured(partial(plan, view))
             worst = max(worst, span)
             print(
-                f"{policy} pass, 10,000 queued in {len(view.queue)} classes, {title}, 1,000 nodes, 2,000 running:"
+                f"{policy} pass, 10,000 queued in {len(view.queue)} classes ({title}), "
+                "1,000 nodes, 2,000 running:"
             )
             print(f"    {span * 1e3:6.1f} ms, {len(plan(view).starts)} starts (limit {LIMIT * 1e3:.0f} ms)")
         span = measured(partial(plan, long))

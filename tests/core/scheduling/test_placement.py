@@ -2,6 +2,7 @@
 
 from headnode.core.model.job import Licence, NodeGroupOp, OrderKey, UnitType
 from headnode.core.scheduling.placement import place
+from headnode.core.scheduling.view import NodeView
 
 from .scenes import asks, node, runs, scene
 
@@ -55,6 +56,12 @@ def test_an_exclusive_job_takes_no_node_on_which_anything_runs() -> None:
     nodes = scene([node("a", 4), node("b", 2)], [runs(1, asks(1), ("a", 1))]).nodes
     assert place(asks(1, exclusive=True), nodes) == (("b", 2),)
     assert place(asks(3, exclusive=True), nodes) is None
+
+
+def test_a_node_that_a_job_holds_without_processors_is_not_idle() -> None:
+    held = NodeView(node("a", 2).facts, free=2, jobs=1)
+    assert place(asks(1, exclusive=True), {"a": held}) is None
+    assert place(asks(1, 2, node_share=1), {"a": held}) is None
 
 
 def test_nobody_shares_a_node_with_its_owner() -> None:

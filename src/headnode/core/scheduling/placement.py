@@ -120,12 +120,15 @@ def _within(need: Need, board: Board, there: list[Offer], room: float) -> list[O
 
 
 def _take(need: Need, board: Board, there: list[Offer]) -> list[Offer] | None:
-    """Take units in the order offered until the maximum is reached; whole nodes may go beyond it."""
+    """Take units in the order offered until the maximum is reached.
+
+    A whole node of which only some units are wanted is still held whole: `processors_for` sees to it.
+    """
     if need.required or need.share:
         return _take_obliged(need, board, there)
     left, chosen = need.maximum, []
     for number, units in there:
-        taken = units if need.whole else min(units, left)
+        taken = min(units, left)
         chosen.append((number, taken))
         left -= taken
         if left <= 0:
@@ -141,7 +144,7 @@ def _take_obliged(need: Need, board: Board, there: list[Offer]) -> list[Offer] |
     left, chosen = need.maximum - sum(owed.values()), []
     for number, units in sorted(there, key=lambda offer: offer[0] not in owed):
         more = units - owed.get(number, 0)
-        taken = min(more, max(left, 0)) if not need.whole or left <= 0 else more
+        taken = min(more, max(left, 0))
         left -= taken
         if owed.get(number, 0) + taken:
             chosen.append((number, owed.get(number, 0) + taken))

@@ -1,0 +1,67 @@
+"""The scenes on the page "How scheduling works" come out as the page says."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headnode.core.model.quantities import NEVER
+from headnode.core.scheduling.decision import Why
+from headnode.core.scheduling.policies import DEFAULT, POLICIES
+from headnode.core.scheduling.view import RunningJob, View
+
+from .scenes import INF, MINUTE, NOW, asks, node, runs, scene, started
+
+PAGE = Path(__file__).parents[3] / "docs" / "how-scheduling-works.md"
+SCENES = re.findall(r"```scene\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def lines(text: str, word: str) -> Iterator[str]:
+    """Yield what stands behind the word."""
+    return (line.split(None, 1)[1] for line in text.splitlines() if line.split()[0] == word)
+
+
+def numbers(text: str) -> list[int]:
+    """Return the numbers in a text."""
+    return [int(found) for found in re.findall(r"\d+", text)]
+
+
+def view_of(text: str) -> View:
+    """Read a scene."""
+    count, size = numbers(next(lines(text, "nodes")))
+    nodes = [node(f"n{number}", size) for number in range(1, count + 1)]
+    running = [_running(line, size) for line in lines(text, "running")]
+    queue = [
+        (job, asks(wants, minutes=rest[0] if rest else INF))
+        for job, wants, *rest in map(numbers, lines(text, "queue"))
+    ]
+    return scene(nodes, running, queue)
+
+
+def _running(line: str, size: int) -> RunningJob:
+    job, first, last, *minutes = numbers(line)
+    held = [(f"n{number}", size) for number in range(first, last + 1)]
+    return runs(job, asks(size, exclusive=True), *held, minutes_left=minutes[0] if minutes else INF)
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+@pytest.mark.parametrize("text", SCENES)
+def test_a_scene_of_the_page_comes_out_as_it_says(text: str, policy: str) -> None:
+    said = next(lines(text, policy))
+    starts, promises = said.split(", promises ")
+    plan = POLICIES[policy](view_of(text))
+    assert started(plan) == numbers(starts)
+    assert plan.reservation is not None
+    job, *minutes = numbers(promises)
+    at = NOW + minutes[0] * MINUTE if minutes else NEVER
+    assert (plan.reservation.job, plan.reservation.at) == (job, at)
+
+
+def test_the_page_has_scenes_and_names_every_policy_and_every_reason_a_pass_gives() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert len(SCENES) == 3
+    assert all(f"`{policy}`" in page for policy in POLICIES)
+    assert f"`{DEFAULT}`, the default" in page
+    elsewhere = {Why.DEPENDENCY, Why.HOLD}  # such jobs are not in the line yet
+    assert all(f"`{why}`" in page for why in Why if why not in elsewhere)
