@@ -21,7 +21,7 @@ demo: $(VENV)/.installed ## start a cluster on this machine and watch three jobs
 	@$(BIN)/python -m headnode.apps.demo
 
 test: $(VENV)/.with-tools ## run the tests; TESTS=tests/core runs some
-	@$(BIN)/python -m pytest $(TESTS)
+	@$(BIN)/python -m pytest -rs $(TESTS)
 
 check: $(VENV)/.with-tools ## format, lint, types, layers, purity of core, docs that match the code
 	@$(BIN)/ruff format --check .
