@@ -135,7 +135,7 @@ def test_growth_behind_a_head_ends_in_time_or_leaves_it_possible() -> None:
 
 def test_growth_keeps_to_the_single_node_the_uniform_group_and_the_maximum() -> None:
     groups = {"node_groups": ("x", "y"), "node_group_op": NodeGroupOp.UNIFORM}
-    nodes = [node("a", 2, groups=("x",)), node("b", 4, groups=("y",), memory=9), node("c", 4, groups=("x",))]
+    nodes = [node("a", 2, groups=("x",)), node("b", 8, groups=("y",), memory=9), node("c", 4, groups=("x",))]
     for request, expected in (
         (asks(1, 9, single_node=True), (("a", 1),)),
         (asks(1, 9, **groups), (("a", 1), ("c", 4))),

@@ -15,7 +15,6 @@ from .scenes import INF, asks, node, runs, scene
 GROUNDS: dict[str, Sequence[NodeView]] = {
     "one node of three": [node("a", 3)],
     "two and one": [node("a", 2), node("b", 1)],
-    "two of two": [node("a", 2), node("b", 2)],
     "two of two, one paused": [node("a", 2), node("b", 2), node("c", 2, closed="paused")],
 }
 POLICY = sorted(POLICIES)
@@ -66,7 +65,7 @@ def check(policy: str, view: View) -> None:
 @pytest.mark.parametrize("policy", POLICY)
 def test_promises_hold_with_minimum_and_maximum_and_growth(policy: str) -> None:
     kinds = [asks(1, 3, 1), asks(1, 2), asks(2, 4, 2), asks(3, 3, 2), asks(2, 2, 1, exclusive=True)]
-    nodes = GROUNDS["two of two"]
+    nodes = [node("a", 2), node("b", 2)]
     growing = [
         [runs(job, request, ("a", request.minimum), minutes_left=minutes, wants=wants)]
         for job, minutes, wants in product((1, 20), (1, 2, INF), (0, 1, 3))

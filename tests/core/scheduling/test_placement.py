@@ -76,6 +76,14 @@ def test_a_job_by_the_node_takes_idle_nodes_whole() -> None:
     assert place(asks(3, unit=UnitType.NODE), nodes) is None
 
 
+def test_a_socket_is_the_larger_part_of_a_node_that_does_not_divide_evenly() -> None:
+    nodes = scene([node("a", 5, sockets=2)]).nodes
+    assert place(asks(1, unit=UnitType.SOCKET), nodes) == (("a", 3),)
+    assert place(asks(2, unit=UnitType.SOCKET), nodes) == (("a", 5),)
+    taken = scene([node("a", 5, sockets=2)], [runs(1, asks(1), ("a", 3))]).nodes
+    assert place(asks(1, unit=UnitType.SOCKET), taken) is None
+
+
 def test_names_of_nodes_are_alike_whatever_their_case() -> None:
     assert names(2, requested_nodes=("SLOW", "Elm")) == ["slow"]
     assert names(1, required_nodes=("ELM",)) == ["elm"]
