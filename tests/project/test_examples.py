@@ -8,6 +8,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from headnode.core.formats.compute_cluster_xml.reader import read_job
+from headnode.core.formats.fidelity import Awareness
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 JOB_FILES = sorted(EXAMPLES.glob("*/*.xml"))
 HOME = "%USERPROFILE%/headnode-examples"
@@ -50,6 +53,12 @@ def test_the_result_is_the_one_the_readme_promises(file: Path, tmp_path: Path) -
     for task in ElementTree.parse(file).getroot().findall("{*}Tasks/{*}Task"):
         run(task, folder)
     assert (folder / file.parent.name / "result.txt").read_text().strip() == expected(file.parent)
+
+
+@pytest.mark.parametrize("file", JOB_FILES, ids=lambda file: file.stem)
+def test_headnode_understands_every_word_of_it(file: Path) -> None:
+    spec, _ = read_job(file.read_bytes(), awareness=Awareness.REJECT, strict=True)
+    assert {task.work_directory for task in spec.tasks} == {f"{HOME}/{file.parent.name}"}
 
 
 def test_there_is_one_of_each_kind_and_of_both_languages() -> None:
