@@ -125,9 +125,7 @@ def test_serial_tasks_fill_node_by_node() -> None:
 
 def test_a_parallel_task_that_has_no_room_yet_keeps_later_ones_from_starving_it() -> None:
     world = World(2)
-    job = world.submit(
-        TRUE, TaskSpec(command="mpi", minimum=2, maximum=2), TRUE, minimum=2, maximum=2
-    )
+    job = world.submit(TRUE, TaskSpec(command="mpi", minimum=2, maximum=2), TRUE, minimum=2, maximum=2)
     assert world.dispatched(job) == [(1, 1)]
     world.end(job, 1)
     assert world.dispatched(job) == [(2, 1)]

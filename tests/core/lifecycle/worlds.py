@@ -1,7 +1,5 @@
 """A whole head in one process: the real engine and policies, a journal in memory, nodes without machines."""
 
-from collections.abc import Sequence
-
 from headnode.adapters.clock.virtual import VirtualClock
 from headnode.adapters.journal.memory import MemoryJournal
 from headnode.adapters.nodes.in_process import InProcessNodes
@@ -58,9 +56,7 @@ class World:
 
     def end(self, job: JobId, task: int, instance: int = 1, exit_code: int = 0, kind: str = "exited") -> None:
         """Let one attempt end."""
-        held = next(
-            h for h in self.nodes.running() if (h.job, h.task, h.instance) == (job, task, instance)
-        )
+        held = next(h for h in self.nodes.running() if (h.job, h.task, h.instance) == (job, task, instance))
         self.do(self.nodes.ended(held, self.clock.now(), kind=kind, exit_code=exit_code))
 
     def dispatched(self, job: JobId) -> list[tuple[int, int]]:
@@ -97,8 +93,3 @@ class World:
     def check_replay(self) -> None:
         """See that a restart would remember exactly this."""
         assert save(self.replayed()) == save(self.cluster)
-
-
-def commands(task_names: Sequence[str]) -> list[TaskSpec]:
-    """Return serial tasks with these names."""
-    return [TaskSpec(name=name, command="/bin/true") for name in task_names]

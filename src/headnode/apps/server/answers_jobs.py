@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from headnode.core.formats.native import write_job_json, write_task_json
+from headnode.core.formats.native import write_job_json
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.records import JobRecord, LiveInstance, Run, TaskProgress, all_queued
 from headnode.core.lifecycle.requests import request_of
@@ -204,7 +204,7 @@ def _outcome(row: InstanceRow | None) -> Object:
 def detailed_task(shown: Object, task: TaskSpec) -> Object:
     """Return a task with everything there is to know of it."""
     return shown | {
-        "spec": write_task_json(task),
+        "spec": write_job_json(JobSpec(tasks=(task,)))["tasks"][0],
         "standard_input": task.standard_input,
         "standard_output": task.standard_output,
         "standard_error": task.standard_error,

@@ -23,9 +23,8 @@ JOB_ARROWS: Mapping[tuple[J, type], frozenset[J]] = MappingProxyType(
         (J.CONFIGURING, e.TaskCanceled): frozenset({J.CONFIGURING}),
         (J.CONFIGURING, e.ProgressSet): frozenset({J.CONFIGURING}),
         (J.QUEUED, e.JobModified): frozenset({J.QUEUED}),
-        (J.QUEUED, e.JobConfigured): frozenset({J.CONFIGURING}),
         (J.QUEUED, e.JobStarted): frozenset({J.RUNNING}),
-        (J.QUEUED, e.JobEnded): frozenset({J.FINISHED, J.FAILED, J.CANCELED}),
+        (J.QUEUED, e.JobEnded): frozenset({J.FINISHED, J.CANCELED}),
         (J.QUEUED, e.TaskCanceled): frozenset({J.QUEUED}),
         (J.QUEUED, e.TaskRequeued): frozenset({J.QUEUED}),
         (J.QUEUED, e.ProgressSet): frozenset({J.QUEUED}),
@@ -61,12 +60,12 @@ JOB_ARROWS: Mapping[tuple[J, type], frozenset[J]] = MappingProxyType(
 INSTANCE_ARROWS: Mapping[tuple[T, type], frozenset[T]] = MappingProxyType(
     {
         (T.QUEUED, e.InstancesDispatched): frozenset({T.DISPATCHED}),
-        (T.QUEUED, e.TaskCanceled): frozenset({T.CANCELED, T.FAILED, T.FINISHED}),
+        (T.QUEUED, e.TaskCanceled): frozenset({T.CANCELED, T.FAILED}),
         (T.DISPATCHED, e.InstancesStarted): frozenset({T.RUNNING}),
         (T.DISPATCHED, e.InstancesStopping): frozenset({T.ENDING}),
-        (T.DISPATCHED, e.InstancesEnded): frozenset({T.FINISHED, T.FAILED, T.CANCELED, T.QUEUED}),
+        (T.DISPATCHED, e.InstancesEnded): frozenset({T.FINISHED, T.FAILED, T.QUEUED}),
         (T.RUNNING, e.InstancesStopping): frozenset({T.ENDING}),
-        (T.RUNNING, e.InstancesEnded): frozenset({T.FINISHED, T.FAILED, T.CANCELED, T.QUEUED}),
+        (T.RUNNING, e.InstancesEnded): frozenset({T.FINISHED, T.FAILED, T.QUEUED}),
         (T.ENDING, e.InstancesStopping): frozenset({T.ENDING}),
         (T.ENDING, e.InstancesStarted): frozenset({T.ENDING}),
         (T.ENDING, e.InstancesEnded): frozenset({T.FINISHED, T.FAILED, T.CANCELED, T.QUEUED}),
@@ -75,8 +74,6 @@ INSTANCE_ARROWS: Mapping[tuple[T, type], frozenset[T]] = MappingProxyType(
         (T.FINISHED, e.TaskRequeued): frozenset({T.QUEUED}),
         (T.FAILED, e.JobRequeued): frozenset({T.QUEUED}),
         (T.CANCELED, e.JobRequeued): frozenset({T.QUEUED, T.CANCELED}),
-        (T.FINISHED, e.JobRequeued): frozenset({T.FINISHED}),
-        (T.QUEUED, e.JobRequeued): frozenset({T.QUEUED}),
     }
 )
 """The same for one instance of a task."""

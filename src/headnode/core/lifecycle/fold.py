@@ -104,8 +104,6 @@ def _submitted(cluster: Cluster, event: e.JobSubmitted) -> None:
 def _configured(cluster: Cluster, event: e.JobConfigured) -> None:
     record = cluster.job(event.job)
     state = job_target(record.state, event)
-    if record.state is JobState.QUEUED:
-        cluster.dequeue(record)
     record.run = _fresh_run(cluster, record)
     record.waits_for, record.message = (), ""
     cluster.move(record, state)
@@ -223,7 +221,7 @@ def _requeued(cluster: Cluster, event: e.JobRequeued) -> None:
     cluster.close_run(record)
     run = run_of(cluster, record)
     for progress in run.tasks:
-        instances.run_again(progress)
+        instances.run_again(progress, event)
     run.outcome, run.requeue, run.deadline, run.started, run.ended = None, False, None, None, None
     run.requeues += 1
     record.message, record.waits_for = event.message, event.waits_for

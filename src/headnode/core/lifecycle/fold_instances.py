@@ -31,6 +31,7 @@ def dispatched(cluster: Cluster, event: e.InstancesDispatched) -> None:
     job_target(record.state, event)
     index = event.task - 1
     progress = _run(record).tasks[index]
+    instance_target(TaskState.QUEUED, event, TaskState.DISPATCHED)
     for instance, attempt in event.attempts:
         if instance not in progress.queued:
             raise Broken(code="not-queued", what=f"task {event.job}.{event.task}.{instance} is not queued")
@@ -114,6 +115,7 @@ def canceled(cluster: Cluster, event: e.TaskCanceled) -> None:
     if record.run is None:
         record.run = Run(tasks=untouched(cluster.spec(record)))
     progress = record.run.tasks[event.task - 1]
+    instance_target(TaskState.QUEUED, event, TaskState(event.outcome))
     _take_out(progress.queued, event.spans, "queued")
     for first, last in event.spans:
         _set_of(progress, event.outcome).add_span(first, last)
@@ -141,12 +143,20 @@ def requeued(cluster: Cluster, event: e.TaskRequeued) -> None:
     progress = _run(record).tasks[event.task - 1]
     for first, last in event.spans:
         for instance in range(first, last + 1):
+            instance_target(_state_of(progress, instance), event, TaskState.QUEUED)
             _again(progress, instance)
     flow = cluster.flows.get(event.job)
     if flow is not None:
         flow.work_out()
     cluster.touched.add(event.job)
     cluster.pass_needed = True
+
+
+def _state_of(progress: TaskProgress, instance: int) -> TaskState:
+    for over in (TaskState.FINISHED, TaskState.FAILED, TaskState.CANCELED):
+        if instance in _set_of(progress, over.value):
+            return over
+    return TaskState.QUEUED
 
 
 def _again(progress: TaskProgress, instance: int) -> None:
@@ -156,11 +166,11 @@ def _again(progress: TaskProgress, instance: int) -> None:
     progress.queued.add(instance)
 
 
-def run_again(progress: TaskProgress) -> None:
+def run_again(progress: TaskProgress, event: e.JobRequeued) -> None:
     """The job goes back to the queue: what failed or was stopped runs again, what was withdrawn does not."""
     if progress.live:
         raise Broken(code="still-live", what="a job was requeued while instances of it were live")
-    kept = progress.withdrawn
     for instance in [*progress.failed, *progress.canceled]:
-        if instance not in kept:
+        wanted = TaskState.CANCELED if instance in progress.withdrawn else TaskState.QUEUED
+        if instance_target(_state_of(progress, instance), event, wanted) is TaskState.QUEUED:
             _again(progress, instance)

@@ -1,0 +1,251 @@
+"""Long random histories: every invariant holds after each step, every arrow is taken, and a restart
+remembers exactly what was."""
+
+import random
+
+import pytest
+from worlds import ADA, BOB, ROOT, World
+
+from headnode.core.lifecycle import arrows, fold_instances, fold_nodes
+from headnode.core.lifecycle import commands as c
+from headnode.core.lifecycle import fold as folding
+from headnode.core.lifecycle.records import decode_spec
+from headnode.core.model.errors import HeadnodeError
+from headnode.core.model.job import JobSpec
+from headnode.core.model.node import NodeFacts
+from headnode.core.model.quantities import FOREVER, Instant, JobId, Priority, Seconds
+from headnode.core.model.task import TaskSpec, TaskType
+
+STEPS = 220
+SEEDS = 60
+
+
+class Player:
+    """Does anything that somebody might do, right or wrong, chosen by a seed."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.world = World(*self.random.choices((1, 2, 4), k=self.random.randint(1, 3)))
+        self.known: list[int] = []
+
+    def step(self) -> None:
+        move = self.random.choice(
+            [self.submit] * 4 + [self.end] * 8 + [self.start] * 4
+            + [self.stop, self.stop_task, self.requeue, self.requeue_task, self.modify, self.add_task,
+               self.progress, self.time, self.node, self.node, self.submit_created, self.parameter]
+        )  # fmt: skip
+        try:
+            move()
+        except HeadnodeError as error:
+            assert error.code not in ("invariant", "no-arrow", "endless"), str(error)
+        if self.random.random() < 0.05:
+            self.world.check_replay()
+
+    def task(self) -> TaskSpec:
+        r = self.random
+        kind = r.choice((TaskType.BASIC, TaskType.BASIC, TaskType.SWEEP))
+        size = r.choice((1, 1, 1, 2))
+        return TaskSpec(
+            name=r.choice("ab"),
+            command="x",
+            kind=kind,
+            start=1,
+            end=r.randint(1, 9) if kind is TaskType.SWEEP else 0,
+            minimum=size,
+            maximum=size + r.choice((0, 0, 1)),
+            rerunnable=r.random() < 0.7,
+            depends_on=r.choice(((), (), ("z",))),
+            fail_job_on_failure=r.random() < 0.1,
+        )
+
+    def spec(self) -> JobSpec:
+        r = self.random
+        tasks = tuple(self.task() for _ in range(r.randint(0, 4)))
+        if any(task.depends_on for task in tasks):
+            tasks = (*tasks, TaskSpec(name="z", command="x", rerunnable=True))
+        minimum = r.choice((None, None, 3))
+        return JobSpec(
+            priority=Priority(r.choice((1000, 2000, 2000, 3000))),
+            minimum=minimum,
+            maximum=r.choice((None, 5)) if minimum is None else r.choice((3, 5)),
+            exclusive=r.random() < 0.2,
+            run_time=Seconds(r.choice((FOREVER, FOREVER, 50.0, 200.0))),
+            fail_on_task_failure=r.random() < 0.2,
+            fail_dependent_tasks=r.random() < 0.2,
+            run_until_canceled=minimum is not None and r.random() < 0.1,
+            task_retry_limit=r.choice((0, 0, 1)),
+            hold_until=Instant(self.world.clock.now() + 30) if r.random() < 0.1 else None,
+            parents=tuple(sorted(set(r.sample(self.known, min(len(self.known), r.choice((0, 0, 0, 1))))))),
+            tasks=tasks,
+        )
+
+    def user(self):  # type: ignore[no-untyped-def]
+        return self.random.choice((ROOT, ROOT, ADA, BOB))
+
+    def job(self) -> JobId:
+        return JobId(self.random.choice(self.known or [1]))
+
+    def submit(self) -> None:
+        spec = self.spec()
+        parents = {p: a.state.value for p in spec.parents if (a := self.world.archived(JobId(p)))}
+        events = self.world.do(
+            c.CreateJob(by=self.user(), spec=spec, submit=self.random.random() < 0.9, parents=parents)
+        )
+        self.known.append(events[0].job)  # type: ignore[union-attr]
+
+    def submit_created(self) -> None:
+        self.world.do(c.SubmitJob(by=self.user(), job=self.job()))
+
+    def end(self) -> None:
+        held = self.world.nodes.running()
+        if not held:
+            return
+        one = self.random.choice(held)
+        stopping = one in list(self.world.nodes.stopping())
+        kinds = ("stopped", "never-ran", "exited") if stopping else ("exited",) * 9 + ("lost", "timed-out")
+        now = self.world.clock.now()
+        report = self.world.nodes.ended(
+            one,
+            now,
+            kind=self.random.choice(kinds),
+            exit_code=self.random.choice((0, 0, 0, 1)),
+            started=Instant(now - self.random.choice((0.001, 0.001, 5.0))),
+        )
+        again = report if self.random.random() < 0.1 else None
+        self.world.do(report, *([again] if again else []))
+
+    def start(self) -> None:
+        held = self.world.nodes.running()
+        if held:
+            one = self.random.choice(held)
+            self.world.do(self.world.nodes.started(one, self.world.clock.now()))
+
+    def stop(self) -> None:
+        self.world.do(
+            c.StopJob(
+                by=self.user(),
+                job=self.job(),
+                outcome=self.random.choice(("canceled", "finished")),
+                force=self.random.random() < 0.4,
+                graceful=self.random.random() < 0.3,
+            )
+        )
+
+    def stop_task(self) -> None:
+        instance = self.random.choice((None, 1, 2))
+        command = c.StopTask(by=ROOT, job=self.job(), task=self.random.randint(1, 3), instance=instance)
+        self.world.do(command)
+
+    def requeue(self) -> None:
+        job = self.job()
+        archived = self.world.archived(job) if job not in self.world.cluster.jobs else None
+        spec = decode_spec(archived.spec) if archived else None
+        parents = {
+            p: a.state.value for p in (spec.parents if spec else ()) if (a := self.world.archived(JobId(p)))
+        }
+        self.world.do(c.RequeueJob(by=self.user(), job=job, archived=archived, parents=parents))
+
+    def requeue_task(self) -> None:
+        instance = self.random.choice((None, 1))
+        self.world.do(
+            c.RequeueTask(by=ROOT, job=self.job(), task=self.random.randint(1, 3), instance=instance)
+        )
+
+    def modify(self) -> None:
+        job = self.job()
+        archived = self.world.archived(job) if job not in self.world.cluster.jobs else None
+        record = archived or self.world.cluster.job(job)
+        old = decode_spec(record.spec)
+        from msgspec.structs import replace
+
+        field, value = self.random.choice(
+            (
+                ("priority", Priority(self.random.choice((500, 2500)))),
+                ("run_time", Seconds(300.0)),
+                ("name", "n"),
+            )
+        )
+        new = replace(old, **{field: value})
+        self.world.do(c.ModifyJob(by=ROOT, job=job, spec=new, fields=(field,), archived=archived))
+
+    def add_task(self) -> None:
+        from msgspec.structs import replace
+
+        job = self.job()
+        old = decode_spec(self.world.cluster.job(job).spec)
+        added = TaskSpec(name="a", command="x", rerunnable=True)
+        spec = replace(old, tasks=(*old.tasks, added))
+        self.world.do(c.ModifyJob(by=ROOT, job=job, spec=spec, fields=("tasks",)))
+
+    def progress(self) -> None:
+        self.world.do(c.SetProgress(by=ROOT, job=self.job(), percent=self.random.randint(-1, 101)))
+
+    def time(self) -> None:
+        self.world.wait(self.random.choice((1, 20, 100)))
+
+    def node(self) -> None:
+        new = f"node{self.random.randint(1, 5)}"
+        name = self.random.choice([*sorted(self.world.cluster.nodes), new])
+        known = self.world.cluster.nodes.get(name)
+        facts = known.facts if known else NodeFacts(name=name, processors=2)
+        if self.random.random() < 0.3:
+            facts = NodeFacts(name=name, processors=facts.processors, memory=self.random.randint(1, 9))
+        self.world.do(
+            self.random.choice(
+                (
+                    c.ChangeNode(by=ROOT, node=name, wish=self.wish()),
+                    c.NodeVanished(node=name),
+                    c.RegisterNode(facts=facts),
+                    c.RegisterNode(facts=facts),
+                )
+            )
+        )
+        if self.random.random() < 0.05:
+            self.world.do(c.GiveUpNode(node=name))
+
+    def wish(self) -> str:
+        return self.random.choice(("pause", "pause", "resume", "approve", "approve", "remove"))
+
+    def parameter(self) -> None:
+        value = self.random.choice(("easy", "fcfs", None))
+        self.world.do(c.SetParameter(by=ROOT, name="SchedulingPolicy", value=value))
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_any_history_keeps_every_invariant_and_replays_to_the_same_state(seed: int) -> None:
+    player = Player(seed)
+    for _ in range(STEPS):
+        player.step()
+    player.world.check_replay()
+
+
+def test_every_arrow_of_the_three_life_cycles_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that no history takes would be dead, or untested."""
+    taken: set[tuple[object, type, object]] = set()
+
+    def spy(name: str, *modules: object) -> None:
+        real = getattr(arrows, name)
+
+        def watched(state: object, event: object, wanted: object = None) -> object:
+            to = real(state, event, wanted)
+            taken.add((state, type(event), to))
+            return to
+
+        for module in modules:
+            monkeypatch.setattr(module, name, watched)
+
+    spy("job_target", folding, fold_instances)
+    spy("instance_target", fold_instances)
+    spy("node_target", fold_nodes)
+    for seed in range(SEEDS):
+        player = Player(seed)
+        for _ in range(STEPS):
+            player.step()
+    rows = {
+        (state, event, to)
+        for table in (arrows.JOB_ARROWS, arrows.INSTANCE_ARROWS, arrows.NODE_ARROWS)
+        for (state, event), targets in table.items()
+        for to in targets
+    }
+    never = sorted(f"{s} {e.__name__} {t}" for s, e, t in rows - taken)
+    assert not never, never
