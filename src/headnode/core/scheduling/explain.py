@@ -9,7 +9,7 @@ from headnode.core.model.job import JobRequest
 from headnode.core.model.quantities import JobId
 from headnode.core.scheduling.board import Board, Piece
 from headnode.core.scheduling.decision import Plan, Reason, Shares, Why
-from headnode.core.scheduling.need import licence_wishes, licences_of, need_of
+from headnode.core.scheduling.need import need_of
 from headnode.core.scheduling.reasons import node_by_node
 from headnode.core.scheduling.terrain import Terrain
 from headnode.core.scheduling.view import View
@@ -30,23 +30,22 @@ def explain(view: View, plan: Plan, request: JobRequest) -> tuple[Reason, ...]:
 
 
 def _board_after(view: View, plan: Plan) -> Board:
+    """Return the nodes as the plan leaves them; what licences remain, the pass itself has told."""
     terrain = Terrain(view.nodes)
-    board = Board.now(terrain, view.nodes, {name: free for name, (_, free) in view.licences.items()})
-    for request, allocation, grows in _given(view, plan):
+    board = Board.now(terrain, view.nodes, {})
+    for request, allocation in _given(view, plan):
         fit = tuple((terrain.numbers[name.casefold()], taken) for name, taken in allocation)
-        fixed, each = licence_wishes(request)
-        board.put(Piece(fit, request.exclusive, licences_of({} if grows else fixed, each, fit)))
+        board.put(Piece(fit, request.exclusive, {}))
     return board
 
 
-def _given(view: View, plan: Plan) -> Iterator[tuple[JobRequest, Shares, bool]]:
-    """Yield what the plan gives: the request, the processors, and whether it is growth."""
+def _given(view: View, plan: Plan) -> Iterator[tuple[JobRequest, Shares]]:
     started = {start.job: start.allocation for start in plan.starts}
     for waiting in view.queue:
         for turn in waiting.turns:
             if JobId(turn[2]) not in started:
                 break  # the jobs of a class start in turn
-            yield waiting.request, started[JobId(turn[2])], False
+            yield waiting.request, started[JobId(turn[2])]
     requests = {running.job: running.request for running in view.running}
     for grow in plan.grows:
-        yield requests[grow.job], grow.allocation, True
+        yield requests[grow.job], grow.allocation
