@@ -25,7 +25,9 @@ def page(told: "Told", job: "Told", *, now: float, width: int = WIDE) -> str:
     """
     width = max(NARROW, min(width, WIDE))
     blocks = [_headline(told, job, now), _facts(told, job, now)]
-    blocks += [_section("Why it waits", _reasons(told["reasons"]), width)]
+    reasons = told["reasons"]
+    blocks += [_section("Why it waits", [one["text"] for one in reasons if not _of_node(one)], width)]
+    blocks += [_nodes([one for one in reasons if _of_node(one)], width)]
     blocks += [_section("Tasks that wait", _tasks(told["tasks"]), width)]
     blocks += [_section("What you can do", _advice(told, job), width)]
     return "\n\n".join(block for block in blocks if block) + "\n"
@@ -97,17 +99,29 @@ def _section(title: str, points: "Iterable[str]", width: int) -> str:
     return "\n".join([title, *lines]) if lines else ""
 
 
-def _reasons(reasons: "Iterable[Told]") -> list[str]:
-    """Return one point per reason; nodes that are out for the same reason share one."""
-    points: dict[str, list[str]] = {}
+def _of_node(reason: "Told") -> bool:
+    return bool(reason["why"] == "node" and reason.get("what"))
+
+
+def _nodes(reasons: "Iterable[Told]", width: int) -> str:
+    """Return the nodes with why each is out; those that are out for the same reason share a line."""
+    alike: dict[str, list[str]] = {}
     for reason in reasons:
-        alike = reason["text"]
-        if reason["why"] == "node" and reason.get("what"):
-            alike = _without(reason["text"], reason["what"])
-            points.setdefault(alike, []).append(reason["what"])
-        else:
-            points.setdefault(alike, [])
-    return [f"{_together(nodes)}: {text}" if nodes else text for text, nodes in points.items()]
+        alike.setdefault(_without(reason["text"], reason["what"]), []).append(reason["what"])
+    if not alike:
+        return ""
+    rows = [(printable(_together(nodes)), text) for text, nodes in alike.items()]
+    column = max(len(names) for names, _ in rows)
+    lines = []
+    for names, text in rows:
+        lead = f"  {names:<{column}}  "
+        lines += wrap(
+            printable(text),
+            max(width, len(lead) + 20),
+            initial_indent=lead,
+            subsequent_indent=" " * len(lead),
+        )
+    return "\n".join(["Node by node", *lines])
 
 
 def _without(text: str, node: str) -> str:
@@ -118,10 +132,9 @@ def _without(text: str, node: str) -> str:
     return text
 
 
-def _together(names: list[str], most: int = 6) -> str:
+def _together(names: list[str], most: int = 3) -> str:
     shown = ", ".join(names[:most])
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"{'node' if len(names) == 1 else 'nodes'} {shown}{more}"
+    return shown + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def _tasks(tasks: "Iterable[Told]") -> list[str]:

@@ -1,0 +1,61 @@
+"""What is told of the command line is what there is."""
+
+from pathlib import Path
+
+import pytest
+
+from headnode.apps.cli.catalogue import PLACES, every_command, find
+from headnode.apps.cli.commands.completion import bash_script
+from headnode.apps.cli.help import help_on
+from headnode.apps.cli.options import read_arguments
+from headnode.apps.cli.reference import reference
+
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "command-line.md"
+PROMISED = {
+    "job": "new add submit modify cancel finish requeue clone list listtasks view explain export wait",
+    "task": "view cancel requeue output",
+    "node": "list view approve pause resume",
+    "cluster": "view params",
+    "": "up down check version",
+}
+
+
+def test_the_reference_page_is_up_to_date() -> None:
+    assert PAGE.read_text() == reference(), (
+        "run: python -m headnode.apps.cli.reference > docs/reference/command-line.md"
+    )
+
+
+def test_every_promised_verb_is_there() -> None:
+    for noun, verbs in PROMISED.items():
+        assert set(verbs.split()) <= set(PLACES[noun])
+
+
+@pytest.mark.parametrize(("noun", "verb"), [(noun, command.verb) for noun, command in every_command()])
+def test_a_command_has_help_and_an_example_that_its_own_parser_takes(noun: str, verb: str) -> None:
+    command = find(noun, verb)
+    shown = help_on([word for word in (noun, verb) if word])
+    assert command.example in shown
+    start = f"hn {noun} {verb}".replace("  ", " ")
+    assert start in command.example
+    words = command.example.partition(start)[2].split()
+    asked = read_arguments(words, command.options, command.positionals)
+    assert set(asked.options) <= {option.name for option in command.options}
+
+
+def test_no_command_has_one_spelling_for_two_options_that_stand_apart() -> None:
+    for _, command in every_command():
+        names = [option.name for option in command.options]
+        assert len(names) == len(set(names)), command.verb
+
+
+def test_the_shell_learns_every_verb_and_its_options(tmp_path: Path) -> None:
+    import subprocess
+
+    ask = 'COMP_WORDS=(hn job sub); COMP_CWORD=2; _hn; echo "${COMPREPLY[@]}"'
+    ask += '; COMP_WORDS=(hn job submit --ex); COMP_CWORD=3; _hn; echo "${COMPREPLY[@]}"'
+    ask += '; COMP_WORDS=(hn u); COMP_CWORD=1; _hn; echo "${COMPREPLY[@]}"'
+    script = tmp_path / "hn.bash"
+    script.write_text(f"{bash_script()}\n{ask}\n")
+    said = subprocess.run(["bash", script], capture_output=True, text=True, check=True)
+    assert said.stdout.splitlines() == ["submit", "--excludednodes --exclusive", "up"]

@@ -1,0 +1,411 @@
+"""The commands as a shell runs them, against a head that answers from a script."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_scripted_head import REFUSED, ScriptedHead, frame, hn, job, node, task
+
+SWEEP = {"total": 3, "queued": 0, "running": 0, "finished": 3, "failed": 0, "canceled": 0}
+JOB_FILE = "<Job Name='x'><Tasks><Task CommandLine='true'/></Tasks></Job>"
+BANNED = {
+    "argparse", "asyncio", "ctypes", "dataclasses", "datetime", "difflib", "email", "enum", "json", "logging",
+    "lxml", "msgspec", "pathlib", "re", "rich", "shlex", "socket", "subprocess", "tempfile", "threading",
+    "typing", "urllib",
+}  # fmt: skip
+
+
+def submitted(number: int = 123) -> dict[str, Any]:
+    return {"job": number, "report": []}
+
+
+def test_a_program_is_submitted_with_its_options_as_text(tmp_path: Path) -> None:
+    with ScriptedHead(tmp_path, {"submit_job": submitted()}) as head:
+        said = hn(
+            "job", "submit", "/NumCores:2-4", "--name", "a b", "/env:A=1", "/bin/echo", "x y", state=tmp_path
+        )
+    assert (said.stdout, said.stderr, said.returncode) == ("Job has been submitted. ID: 123.\n", "", 0)
+    assert head.asked == [
+        {
+            "do": "submit_job",
+            "terms": {"numprocessors": "2-4", "jobname": "a b"},
+            "tasks": [{"numprocessors": "2-4", "command": "/bin/echo 'x y'", "env": {"A": "1"}}],
+        }
+    ]
+
+
+def test_a_submission_imports_next_to_nothing(tmp_path: Path) -> None:
+    with ScriptedHead(tmp_path, {"submit_job": submitted()}):
+        words = ["-X", "importtime", "-c", "from headnode.apps.cli.__main__ import main; main()"]
+        said = subprocess.run(
+            [sys.executable, *words, "job", "submit", "/bin/true"],
+            env={**os.environ, "HEADNODE_STATE": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    imported = {line.rpartition("|")[2].strip() for line in said.stderr.splitlines() if "|" in line}
+    assert "headnode.apps.cli.described" in imported
+    assert not imported & BANNED
+    assert len({name for name in imported if name.startswith("headnode")}) <= 20
+
+
+def test_a_job_file_is_sent_as_text_and_its_losses_are_told(tmp_path: Path) -> None:
+    file = tmp_path / "job.xml"
+    file.write_text(JOB_FILE)
+    lost = {"kind": "not-supported", "where": "Job", "what": "Pool is not kept", "line": 1, "column": 5}
+    kept = {"kind": "note", "where": "Job", "what": "harmless", "line": 1, "column": 9}
+    with ScriptedHead(tmp_path, {"submit_job": {"job": 5, "report": [kept, lost]}}) as head:
+        said = hn("job", "submit", f"/jobfile:{file}", "/priority:Lowest", "--strict", state=tmp_path)
+    assert said.stdout == "Job has been submitted. ID: 5.\n"
+    assert said.stderr == f"hn: {file}:1:5: not-supported: Pool is not kept (Job)\n"
+    asked = head.asked[0]
+    assert (asked["jobfile"], asked["terms"], asked["strict"]) == (JOB_FILE, {"priority": "Lowest"}, True)
+
+
+def test_a_job_is_made_filled_and_submitted_in_steps(tmp_path: Path) -> None:
+    script = {
+        "create_job": submitted(8),
+        "add_tasks": {"job": 8, "tasks": [1]},
+        "submit_job": submitted(8),
+    }
+    with ScriptedHead(tmp_path, script) as head:  # type: ignore[arg-type]
+        # One shell makes all of them, so that !! stands for its job.
+        steps = (
+            'hn() { "$PY" -m headnode.apps.cli "$@"; }',
+            "hn job new /jobname:a",
+            "hn job add '!!' sh -c 'echo !!'",
+            "hn job submit '/id:!!'",
+        )
+        environment = {
+            **os.environ,
+            "PY": sys.executable,
+            "HEADNODE_STATE": str(tmp_path),
+            "XDG_RUNTIME_DIR": str(tmp_path),
+        }
+        said = subprocess.run(
+            ["sh", "-c", "\n".join(steps)], env=environment, capture_output=True, text=True, check=False
+        )
+    assert said.stdout == "Job queued, ID: 8\nTask has been added. ID: 8.1.\nJob has been submitted. ID: 8.\n"
+    assert head.asked[1] == {"do": "add_tasks", "job": 8, "tasks": [{"command": "sh -c 'echo !!'"}]}
+    assert head.asked[2] == {"do": "submit_job", "job": 8}
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "error"),
+    [
+        (["job", "submit"], 2, "hn: it is not clear what to submit; give one of: "),
+        (["job", "submit", "/id:1", "prog"], 2, "hn: it is not clear what to submit; "),
+        (["job", "submit", "/id:1", "/stdout:x"], 2, "hn: option 'stdout' describes a task; "),
+        (["job", "submit", "/jobfile:/nowhere"], 2, "hn: job file '/nowhere' cannot be read: No such file"),
+        (["job", "submit", "/runtme:1", "x"], 2, "hn: option '/runtme' is unknown; did you mean /runtime?"),
+        (["job", "sumbit"], 2, "hn: there is no command 'job sumbit'; did you mean: hn job submit"),
+        (["jbo"], 2, "hn: there is no command 'jbo'; did you mean: hn job"),
+        (["job", "view", "x"], 2, "hn: 'x' is no id; "),
+        (["job", "add", "7"], 2, "hn: the task has no program; "),
+        (["job", "new", "prog"], 2, "hn: a new job takes no program, such as 'prog'; "),
+        (["job", "modify", "7"], 2, "hn: nothing is to be changed; "),
+        (["job", "list", "/state:idle"], 2, "hn: state 'idle' is unknown; choose from: Not submitted, "),
+        (["job", "list", "/format:xml"], 2, "hn: format 'xml' is unknown; "),
+        (["job", "view", "!!"], 2, "hn: this shell has made no job that '!!' could stand for; "),
+        (["job", "list", "/scheduler:FAR"], 1, "hn: head node 'FAR' is not reachable from here; "),
+        (["job", "export", "7", "--to", "sss"], 2, "hn: job file language 'sss' is unknown; "),
+        (["node", "view"], 2, "hn: 0 nodes were given; "),
+        (["completion", "fish"], 2, "hn: no shell we know is named; "),
+        (["job", "submit", "\udcff"], 2, "hn: argument '\\udcff' is not UTF-8; "),
+    ],
+)
+def test_wrong_usage_is_told_with_the_way_out(
+    tmp_path: Path, words: list[str], status: int, error: str
+) -> None:
+    said = hn(*words, state=tmp_path)
+    assert (said.stdout, said.returncode) == ("", status)
+    assert said.stderr.startswith(error)
+    assert said.stderr.count("\n") == 1
+
+
+def test_without_a_head_every_question_says_how_to_start_one(tmp_path: Path) -> None:
+    for words in (["job", "list"], ["job", "submit", "/bin/true"], ["node", "list"], ["down"]):
+        said = hn(*words, state=tmp_path)
+        assert said.stderr == f"hn: no head is running in '{tmp_path}'; start one with: hn up\n"
+        assert (said.stdout, said.returncode) == ("", 1)
+
+
+def test_a_dead_socket_is_no_head(tmp_path: Path) -> None:
+    with ScriptedHead(tmp_path, {}):
+        left = os.link(tmp_path / "head.sock", tmp_path / "left.sock")
+        assert left is None
+    (tmp_path / "left.sock").rename(tmp_path / "head.sock")
+    assert "start one with: hn up" in hn("job", "list", state=tmp_path).stderr
+
+
+def test_a_state_directory_too_deep_for_a_socket_address_works(tmp_path: Path) -> None:
+    deep = tmp_path / ("d" * 100) / ("e" * 100)
+    deep.mkdir(parents=True)
+    with ScriptedHead(deep, {"submit_job": submitted(9)}):
+        said = hn("job", "submit", "--state", str(deep), "/bin/true", state=tmp_path)
+    assert said.stdout == "Job has been submitted. ID: 9.\n"
+
+
+def test_the_head_can_be_named_in_every_way(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    with ScriptedHead(own, {"jobs": {"jobs": [], "more": None, "total": 0}}):
+        for words in (
+            ["job", "list", f"/scheduler:{own}"],
+            ["job", "list", "--state", str(own)],
+            ["job", "list", f"/state:{own}", "/state:running"],
+            ["--state", str(own), "job", "list"],
+            [f"--state={own}", "job", "list"],
+        ):
+            assert hn(*words, state=tmp_path).returncode == 0, words
+
+
+def test_a_refusal_is_told_and_each_of_many_is_tried(tmp_path: Path) -> None:
+    def cancel(request: dict[str, Any]) -> dict[str, Any] | bytes:
+        return REFUSED if request["job"] == 12 else {"job": request["job"], "state": "canceled"}
+
+    with ScriptedHead(tmp_path, {"cancel_job": cancel}) as head:
+        said = hn("job", "cancel", "11-13", "/message:why not", "/force", state=tmp_path)
+    assert said.stdout == "Job 11 has been canceled.\nJob 13 has been canceled.\n"
+    assert said.stderr == "hn: job 12 belongs to 'bob'; ask bob\n"
+    assert said.returncode == 1
+    assert head.asked[0] == {"do": "cancel_job", "job": 11, "message": "why not", "force": True}
+
+
+def test_bad_input_found_by_the_head_is_status_two(tmp_path: Path) -> None:
+    refused = json.dumps({"ok": False, "code": "x", "what": "no", "fix": "", "exit_status": 2}).encode()
+    with ScriptedHead(tmp_path, {"submit_job": refused}):
+        said = hn("job", "submit", "/priority:4001", "true", state=tmp_path)
+    assert (said.stderr, said.returncode) == ("hn: no\n", 2)
+
+
+@pytest.mark.parametrize("answer", [b"not json", b"[]", b'"\xff"', None])
+def test_a_head_that_breaks_off_or_talks_nonsense_is_told_as_lost(
+    tmp_path: Path, answer: bytes | None
+) -> None:
+    with ScriptedHead(tmp_path, {"jobs": answer}):
+        said = hn("job", "list", state=tmp_path)
+    assert said.stderr.startswith("hn: the connection to the head was lost (")
+    assert said.returncode == 1
+
+
+def test_a_list_asks_for_the_own_live_jobs_unless_told_otherwise(tmp_path: Path) -> None:
+    import pwd
+
+    me = pwd.getpwuid(os.geteuid()).pw_name
+    page = {"jobs": [job(12, "Running", name="first")], "more": 12, "total": 40}
+    with ScriptedHead(tmp_path, {"jobs": page}) as head:
+        table = hn("job", "list", state=tmp_path)
+        hn("job", "list", "/all", state=tmp_path)
+        hn(
+            "job",
+            "list",
+            "/user:bob",
+            "/state:finished,cancelled",
+            "--limit=5",
+            "--before",
+            "99",
+            state=tmp_path,
+        )
+        document = hn("job", "list", "--json", state=tmp_path)
+        ids = hn("job", "list", "--quiet", state=tmp_path)
+    assert head.asked[:3] == [
+        {"do": "jobs", "owner": me, "states": ["Queued", "Running"], "limit": 100},
+        {"do": "jobs", "limit": 100},
+        {"do": "jobs", "owner": "bob", "states": ["Finished", "Canceled"], "before": 99, "limit": 5},
+    ]
+    lines = table.stdout.splitlines()
+    assert lines[0].split()[:5] == ["Id", "Owner", "Name", "State", "Priority"]
+    assert lines[2].split()[:5] == ["12", "alice", "first", "Running", "Normal"]
+    assert lines[-1] == "1 matching job on this page, more with --before 12"
+    assert json.loads(document.stdout) == page["jobs"]
+    assert ids.stdout == "12\n"
+
+
+def test_one_json_document_holds_the_outcome_of_many_deeds(tmp_path: Path) -> None:
+    def cancel(request: dict[str, Any]) -> dict[str, Any]:
+        return {"job": request["job"], "state": "canceled"}
+
+    with ScriptedHead(tmp_path, {"cancel_job": cancel}):
+        said = hn("job", "cancel", "1", "2", "--json", state=tmp_path)
+    assert json.loads(said.stdout) == [{"job": 1, "state": "canceled"}, {"job": 2, "state": "canceled"}]
+
+
+def test_waiting_tells_only_the_end_in_a_pipe_and_its_status_is_that_of_the_jobs(tmp_path: Path) -> None:
+    over = job(12, "Finished", tasks=SWEEP, started=0.5, ended=1_700_000_090.5)
+    failed = job(13, "Failed", ended=1_700_000_061.0, message="task 13.1 failed")
+    news = [{"jobs": [job(12), job(13)]}, {"jobs": [over]}, {"jobs": [failed], "done": True}]
+    with ScriptedHead(tmp_path, {"watch_job": news}) as head:  # type: ignore[dict-item]
+        said = hn("job", "wait", "12", "13", "12", state=tmp_path)
+    assert head.asked == [{"do": "watch_job", "job": [12, 13]}]
+    assert said.stdout.splitlines()[1] == "Job 13 failed, in 1 s; task 13.1 failed"
+    assert said.stdout.startswith("Job 12 finished: 3 tasks finished, in ")
+    assert (said.stdout.count("\n"), said.stderr, said.returncode) == (2, "", 1)
+
+
+def test_waiting_survives_a_restart_of_the_head(tmp_path: Path) -> None:
+    answers = iter(
+        [[{"jobs": [job(12)]}, b"broken off"], None, {"jobs": [job(12, "Finished")], "done": True}]
+    )
+    with ScriptedHead(tmp_path, {"watch_job": lambda _: next(answers)}) as head:  # type: ignore[arg-type,return-value]
+        said = hn("job", "wait", "12", state=tmp_path)
+    assert (said.returncode, len(head.asked)) == (0, 3)
+
+
+def test_submit_and_wait_shows_what_the_only_task_printed(tmp_path: Path) -> None:
+    printed = tmp_path / "out"
+    printed.write_bytes(b"hello\xff\n")
+    one = {**SWEEP, "total": 1, "finished": 1}
+    script = {
+        "submit_job": submitted(12),
+        "watch_job": {"jobs": [job(12, "Finished", tasks=one)], "done": True},
+        "output": {
+            "standard_output": str(printed),
+            "standard_error": None,
+            "captured": True,
+            "state": "finished",
+        },
+    }
+    with ScriptedHead(tmp_path, script):  # type: ignore[arg-type]
+        said = subprocess.run(
+            [sys.executable, "-m", "headnode.apps.cli", "job", "submit", "--wait", "/bin/hello"],
+            env={**os.environ, "HEADNODE_STATE": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path)},
+            capture_output=True,
+            check=False,
+        )
+    assert said.stdout == (b"Job has been submitted. ID: 12.\nJob 12 finished: 1 task finished\nhello\xff\n")
+    assert said.returncode == 0
+
+
+def test_output_is_followed_until_the_task_is_over(tmp_path: Path) -> None:
+    growing = tmp_path / "out"
+    looks = threading.Semaphore(0)
+    seen: list[str] = []
+
+    def output(_: dict[str, Any]) -> dict[str, Any]:
+        seen.append("")
+        looks.release()
+        if len(seen) == 1:
+            return {"standard_output": None, "standard_error": None, "captured": False, "state": "queued"}
+        if len(seen) > 3:
+            with growing.open("ab") as file:
+                file.write(b"last\n")
+        state = "finished" if len(seen) > 3 else "running"
+        growing.touch()
+        if len(seen) == 2:
+            growing.write_bytes(b"first\n")
+        return {"standard_output": str(growing), "standard_error": None, "captured": True, "state": state}
+
+    with ScriptedHead(tmp_path, {"output": output}):
+        said = hn("task", "output", "12.1", "--follow", state=tmp_path)
+    assert (said.stdout, said.returncode) == ("first\nlast\n", 0)
+
+
+def test_output_of_a_task_that_has_none_says_why(tmp_path: Path) -> None:
+    nothing = {"standard_output": None, "standard_error": None, "captured": False, "state": "queued"}
+    gone = {**nothing, "standard_output": "/nowhere/out", "state": "finished"}
+    with ScriptedHead(tmp_path, {"output": lambda request: gone if request["task"] == 2 else nothing}):
+        waits, missing = (
+            hn("task", "output", "12.1", state=tmp_path),
+            hn("task", "output", "12.2", state=tmp_path),
+        )
+    assert waits.stderr == "hn: task 12.1 is queued and has no standard output; wait for it with --follow\n"
+    assert missing.stderr.startswith("hn: output file '/nowhere/out' cannot be read: No such file")
+    assert (waits.returncode, missing.returncode) == (1, 1)
+
+
+def test_tasks_are_listed_with_the_instances_of_sweeps_if_asked(tmp_path: Path) -> None:
+    def tasks(request: dict[str, Any]) -> dict[str, Any]:
+        if request.get("expand") == 2:
+            after = request.get("after", 0)
+            return {"tasks": [task(2, instance=after + 1)], "more": 1 if after == 0 else None}
+        return {"tasks": [task(1, exit_code=0), task(2, instances=SWEEP)], "more": None}
+
+    with ScriptedHead(tmp_path, {"tasks": tasks}):
+        plain = hn("job", "listtasks", "12", "--quiet", state=tmp_path)
+        expanded = hn("job", "listtasks", "12", "/expandparametric", "--quiet", state=tmp_path)
+    assert plain.stdout.split() == ["12.1", "12.2"]
+    assert expanded.stdout.split() == ["12.1", "12.2", "12.2.1", "12.2.2"]
+
+
+def test_nodes_and_processors_are_listed(tmp_path: Path) -> None:
+    cores = [{"processor": 0, "job": 7, "task": 1, "command": "sim"}]
+    script = {
+        "nodes": {"nodes": [node("n1", groups=["fast"]), node("n2")]},
+        "node": lambda request: {"node": node(request["node"], cores=cores)},
+        "pause_node": {"node": node("n1")},
+    }
+    with ScriptedHead(tmp_path, script) as head:  # type: ignore[arg-type]
+        assert hn("node", "list", "/group:fast", "--quiet", state=tmp_path).stdout == "n1\n"
+        assert "n2 - 0               TaskRunning      7" in hn("node", "listcores", state=tmp_path).stdout
+        assert hn("node", "offline", "n1,n2", state=tmp_path).stdout.count("has been paused.") == 2
+    assert [asked["do"] for asked in head.asked][-2:] == ["pause_node", "pause_node"]
+
+
+def test_parameters_are_set_and_shown_by_name(tmp_path: Path) -> None:
+    parameter = {"name": "HeartbeatInterval", "value": "30", "default": "60", "unit": "s", "doc": "how often"}
+    listed = {"params": [parameter]}
+    with ScriptedHead(tmp_path, {"params": listed, "set_params": listed}) as head:  # type: ignore[dict-item]
+        said = hn("cluster", "params", "HeartbeatInterval=30", state=tmp_path)
+        wrong = hn("cluster", "params", "HartbeatInterval", state=tmp_path)
+        hn("cluster", "setparams", "HeartbeatInterval=", state=tmp_path)
+    assert said.stdout.splitlines()[2].split() == ["HeartbeatInterval", "30", "60", "s", "how", "often"]
+    assert wrong.stderr.endswith("did you mean heartbeatinterval?\n")
+    assert [asked.get("values") for asked in head.asked] == [
+        {"HeartbeatInterval": "30"}, None, {"HeartbeatInterval": None},
+    ]  # fmt: skip
+
+
+def test_a_reader_that_has_seen_enough_is_no_disaster(tmp_path: Path) -> None:
+    many = {"jobs": [job(number) for number in range(5000)], "more": None, "total": 5000}
+    command = f"{sys.executable} -m headnode.apps.cli job list /all | head -n 1"
+    with ScriptedHead(tmp_path, {"jobs": many}):
+        said = subprocess.run(
+            ["sh", "-c", command],
+            env={**os.environ, "HEADNODE_STATE": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert (said.stderr, said.stdout.count("\n")) == ("", 1)
+
+
+def test_a_job_file_is_checked_by_line_and_column(tmp_path: Path) -> None:
+    good, wrong = tmp_path / "good.xml", tmp_path / "wrong.xml"
+    good.write_text(JOB_FILE)
+    wrong.write_text("<Job>\n <Tasks><Task/></Tasks\n</Job>")
+    said = hn("check", str(good), str(wrong), state=tmp_path)
+    first, second = said.stdout.splitlines()[0], said.stdout.splitlines()[-1]
+    assert first == f"{good}: it can be submitted"
+    assert second.startswith(f"{wrong}:3:0: error: not well-formed XML")
+    assert said.returncode == 2
+    assert hn("check", str(good), state=tmp_path).returncode == 0
+
+
+def test_help_is_there_at_every_level(tmp_path: Path) -> None:
+    for words in (
+        [],
+        ["--help"],
+        ["/?"],
+        ["job"],
+        ["job", "/?"],
+        ["job", "submit", "-h"],
+        ["help", "node", "list"],
+    ):
+        said = hn(*words, state=tmp_path)
+        assert (said.returncode, said.stderr) == (0, "")
+        assert "hn " in said.stdout
+        assert max(len(line) for line in said.stdout.splitlines()) <= 110
+
+
+def test_an_answer_may_come_in_pieces(tmp_path: Path) -> None:
+    large = {"jobs": [job(number, name="n" * 1000) for number in range(3000)], "more": None, "total": 3000}
+    assert len(frame(large)) > 3_000_000
+    with ScriptedHead(tmp_path, {"jobs": large}):
+        assert hn("job", "list", "/all", "--quiet", state=tmp_path).stdout.count("\n") == 3000
