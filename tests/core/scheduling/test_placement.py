@@ -150,5 +150,12 @@ def test_whole_nodes_that_cost_too_many_licences_are_passed_over_for_smaller_one
     assert place(wish, nodes, {"x": (9, 3)}) is None
 
 
+def test_a_cheaper_node_that_somebody_else_is_on_does_not_count_as_a_tasks_own() -> None:
+    nodes = scene([node("a", 2), node("b", 4)], [runs(1, asks(1), ("a", 1))]).nodes
+    wish = asks(1, node_share=1, licences=(Licence("x", None),))
+    assert place(wish, nodes, {"x": (4, 4)}) == (("b", 4),)
+    assert place(wish, nodes, {"x": (4, 3)}) is None
+
+
 def test_closed_nodes_and_nodes_without_processors_take_nothing() -> None:
     assert place(asks(1), {"a": node("a", closed="paused"), "b": node("b", 0)}) is None
