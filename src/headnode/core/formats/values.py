@@ -12,7 +12,9 @@ from headnode.core.formats.nearest import nearest
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import Licence, NodeGroupOp, OrderKey, UnitType
 from headnode.core.model.quantities import (
+    ANCHORS,
     FOREVER,
+    Priority,
     Seconds,
     format_priority,
     format_run_time,
@@ -210,6 +212,11 @@ def parse_least(text: str) -> int | None:
     return amount or None
 
 
+def format_nearest_priority(priority: Priority) -> str:
+    """Write the name nearest to a priority, for dialects that know the names only."""
+    return min(ANCHORS, key=lambda name: abs(ANCHORS[name] - priority))
+
+
 def _choice(what: str, words: Mapping[str, Any], *, any_case: bool = False) -> Words:
     """Return the words of an enumeration, spelled exactly, or in `any_case`."""
     known = {word.lower(): value for word, value in words.items()} if any_case else dict(words)
@@ -257,6 +264,7 @@ ORDER = Words(parse_order, format_order)
 SECONDS = Words(parse_seconds, format_seconds)
 RUN_TIME = Words(parse_run_time, format_run_time)
 PRIORITY = Words(parse_priority, format_priority)
+PRIORITY_NAME = Words(parse_priority, format_nearest_priority)
 WHEN = Words(lambda text: parse_date_time(text) if text.strip() else None, format_date_time)
 UNIT = _choice("unit type", _UNITS)
 GROUP_OP = _choice("node group operator", _GROUP_OPS)

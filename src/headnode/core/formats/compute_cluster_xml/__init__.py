@@ -5,8 +5,20 @@ Source: CCS, job.xsd, task.xsd and "Content format"; HPC Pack job files.
 
 from headnode.core.formats.compute_cluster_xml.dialects import CCS, DIALECTS, HPC, HPC_2008
 from headnode.core.formats.compute_cluster_xml.live import Live, LiveTask
+from headnode.core.formats.compute_cluster_xml.locating import locate
 from headnode.core.formats.compute_cluster_xml.reader import read_job
 from headnode.core.formats.compute_cluster_xml.schema import validate
 from headnode.core.formats.compute_cluster_xml.writer import write_job
 
-__all__ = ["CCS", "DIALECTS", "HPC", "HPC_2008", "Live", "LiveTask", "read_job", "validate", "write_job"]
+__all__ = [
+    "CCS",
+    "DIALECTS",
+    "HPC",
+    "HPC_2008",
+    "Live",
+    "LiveTask",
+    "locate",
+    "read_job",
+    "validate",
+    "write_job",
+]

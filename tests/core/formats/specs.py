@@ -1,0 +1,149 @@
+"""Jobs of every kind, for round trips."""
+
+from hypothesis import strategies as st
+
+from headnode.core.formats.compute_cluster_xml import CCS, HPC, HPC_2008
+from headnode.core.model.job import GroupEdge, JobSpec, Licence, NodeGroupOp, OrderKey, UnitType
+from headnode.core.model.quantities import FOREVER, Instant, Priority, Seconds
+from headnode.core.model.task import TaskSpec, TaskType
+
+INT = 2**31 - 1
+counts = st.integers(1, INT)
+sizes = st.none() | counts
+amounts = st.none() | counts
+anything = st.characters(codec="utf-8", exclude_categories=("Cc", "Cs"), exclude_characters="\ufffe\uffff")
+texts = st.text(anything | st.sampled_from("\t\n\r&<>\"'"), max_size=12)
+trimmed = texts.map(str.strip)
+names = st.text(
+    st.characters(codec="ascii", categories=("L", "N"), include_characters="-_."), min_size=1, max_size=8
+)
+several = st.lists(names, max_size=3).map(tuple)
+pairs = st.dictionaries(trimmed.filter(bool), trimmed, max_size=3)
+codes = st.lists(
+    st.tuples(st.integers(-(2**31), INT), st.integers(-(2**31), INT)).map(
+        lambda ends: (min(ends), max(ends))
+    ),
+    min_size=1,
+    max_size=3,
+).map(tuple)
+seconds = st.just(FOREVER) | st.integers(1, 10**9).map(lambda whole: Seconds(float(whole)))
+minutes = st.just(FOREVER) | st.integers(1, 10**6).map(lambda whole: Seconds(60.0 * whole))
+licences = st.lists(
+    st.builds(Licence, names, st.none() | st.integers(1, 10**9 - 1)),
+    max_size=3,
+    unique_by=lambda wish: wish.feature,
+).map(tuple)
+strange = st.dictionaries(names.map(lambda name: f"Strange{name}".replace(".", "_")), texts, max_size=2)
+elements = st.sampled_from(
+    [
+        {},
+        {"<Odd>": "<Odd></Odd>"},
+        {"<Odd>": '<Odd a="1">x<Inner></Inner>y</Odd>', "<Odd>#2": "<Odd></Odd>"},
+        {"<Odd>": '<ns0:Odd xmlns:ns0="urn:odd"></ns0:Odd>'},
+        {"{urn:odd}attribute": "value"},
+    ]
+)
+extensions = st.builds(lambda one, two: one | two, strange, elements)
+
+_CCS_TASK = {
+    "name": texts,
+    "command": texts,
+    "minimum": counts,
+    "maximum": counts,
+    "run_time": minutes,
+    "exclusive": st.booleans(),
+    "rerunnable": st.booleans(),
+    "standard_input": texts,
+    "standard_output": texts,
+    "standard_error": texts,
+    "work_directory": texts,
+    "required_nodes": several,
+    "depends_on": several,
+    "environment": pairs,
+    "properties": pairs,
+    "extensions": extensions,
+}
+_SWEPT = {
+    "kind": st.sampled_from([TaskType.BASIC, TaskType.SWEEP]),
+    "start": st.integers(-1000, 1000),
+    "end": st.integers(-1000, 1000),
+    "increment": st.integers(1, 1000),
+    "group": st.none() | counts,
+    "run_time": seconds,
+}
+_HPC_TASK = (
+    _CCS_TASK
+    | _SWEPT
+    | {
+        "kind": st.sampled_from(list(TaskType)),
+        "node_group": texts,
+        "valid_exit_codes": st.none() | codes,
+    }
+)
+
+
+def _critical(task: TaskSpec) -> st.SearchStrategy[TaskSpec]:
+    fields = {field: st.just(getattr(task, field)) for field in task.__struct_fields__}
+    plain = {"fail_job_on_failure": st.just(False), "fail_job_count": st.just(1)}
+    critical = {"fail_job_on_failure": st.just(True), "fail_job_count": st.integers(1, 10**6)}
+    return st.one_of(st.builds(TaskSpec, **(fields | plain)), st.builds(TaskSpec, **(fields | critical)))
+
+
+_TASKS = {
+    CCS: st.builds(TaskSpec, **_CCS_TASK),
+    HPC_2008: st.builds(TaskSpec, **(_CCS_TASK | _SWEPT)),
+    HPC: st.builds(TaskSpec, **_HPC_TASK).flatmap(_critical),
+}
+_CCS_JOB = {
+    "name": texts,
+    "project": texts,
+    "priority": st.sampled_from([0, 1000, 2000, 3000, 4000]).map(Priority),
+    "minimum": sizes,
+    "maximum": sizes,
+    "exclusive": st.booleans(),
+    "run_time": minutes,
+    "licences": licences,
+    "requested_nodes": several,
+    "run_as": texts,
+    "properties": pairs,
+    "extensions": extensions,
+}
+_2008_JOB = _CCS_JOB | {
+    "template": texts,
+    "priority": st.integers(0, 4000).map(Priority),
+    "unit": st.sampled_from(list(UnitType)),
+    "run_time": seconds,
+    "run_until_canceled": st.booleans(),
+    "node_groups": several,
+    "order_by": st.lists(
+        st.builds(OrderKey, st.sampled_from(["memory", "processors"]), st.booleans()), max_size=2
+    ).map(tuple),
+    "minimum_memory": amounts,
+    "maximum_memory": amounts,
+    "minimum_processors_per_node": amounts,
+    "maximum_processors_per_node": amounts,
+    "fail_on_task_failure": st.booleans(),
+    "group_edges": st.lists(st.builds(GroupEdge, counts, counts), max_size=4).map(tuple),
+}
+_HPC_JOB = _2008_JOB | {
+    "single_node": st.booleans(),
+    "node_group_op": st.sampled_from(list(NodeGroupOp)),
+    "excluded_nodes": several,
+    "process_memory": amounts,
+    "fail_dependent_tasks": st.booleans(),
+    "task_retry_limit": st.integers(0, INT),
+    "valid_exit_codes": codes,
+    "parents": st.lists(counts, max_size=3).map(tuple),
+    "hold_until": st.none() | st.integers(0, 4 * 10**9).map(lambda whole: Instant(float(whole))),
+    "notify_on_start": st.booleans(),
+    "notify_on_completion": st.booleans(),
+    "email": texts,
+    "environment": pairs,
+}
+_JOBS = {CCS: _CCS_JOB, HPC_2008: _2008_JOB, HPC: _HPC_JOB}
+
+
+def jobs(dialect: str) -> st.SearchStrategy[JobSpec]:
+    """Return jobs that `dialect` can say in full."""
+    tasks = st.lists(_TASKS[dialect], max_size=3).map(tuple)
+    return st.builds(JobSpec, **_JOBS[dialect], tasks=tasks, dialect=st.just(dialect))
