@@ -156,7 +156,7 @@ def _obligations(need: Need, board: Board, there: list[Offer]) -> dict[int, int]
     offered = dict(there)
     if not need.required <= offered.keys():
         return None
-    owed = {number: offered[number] if need.whole else 1 for number in offered if number in need.required}
+    owed = {number: 1 for number in offered if number in need.required}
     share = need.share
     for number in sorted(offered, key=lambda number: number not in need.required):
         if share > 0 and board.is_idle(number):
