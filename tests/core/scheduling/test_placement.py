@@ -124,6 +124,11 @@ def test_an_exclusive_task_of_a_shared_job_gets_idle_nodes_for_its_share() -> No
     assert place(asks(1, 3, node_share=3), nodes) is None
 
 
+def test_an_exclusive_task_gets_a_required_node_of_its_own_rather_than_another() -> None:
+    nodes = {"a": node("a", 2), "b": node("b", 2)}
+    assert place(asks(2, node_share=2, required_nodes=("b",)), nodes) == (("b", 2),)
+
+
 def test_a_job_that_must_start_at_its_maximum_does_not_start_below_it() -> None:
     assert place(asks(1, 3, start_at_maximum=True), {"a": node("a", 2)}) is None
     assert place(asks(1, 3, start_at_maximum=True), {"a": node("a", 4)}) == (("a", 3),)

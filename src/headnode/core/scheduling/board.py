@@ -54,8 +54,7 @@ class Board:
 
     def is_idle(self, number: int) -> bool:
         """Return whether no job holds anything of the node."""
-        all_free = self.free[number] == self.terrain.processors[number]
-        return all_free and not self.jobs[number] and not self.owned[number]
+        return self.free[number] == self.terrain.processors[number] and not self.jobs[number]
 
     def put(self, piece: Piece) -> None:
         """Let a job hold the piece."""
