@@ -6,16 +6,16 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Self
 
-Answer = dict[str, Any] | list[dict[str, Any]] | bytes | None
+Answer = dict[str, Any] | bytes | Iterable[dict[str, Any] | bytes] | None
 Script = dict[str, Answer | Callable[[dict[str, Any]], Answer]]
 
 
 class ScriptedHead:
-    """Listens on ``head.sock``.  A list is answered one by one, bytes as they are, None hangs up."""
+    """Listens on ``head.sock``.  Several answers come one by one, bytes as they are; None hangs up."""
 
     def __init__(self, directory: Path, script: Script) -> None:
         self.directory = directory
@@ -50,7 +50,7 @@ class ScriptedHead:
                 peer, _ = self._listener.accept()
             except OSError:
                 return
-            self._start(lambda peer=peer: self._serve(peer))  # type: ignore[misc]
+            self._start(lambda peer=peer: self._serve(peer))
 
     def _serve(self, peer: socket.socket) -> None:
         with peer, peer.makefile("rb") as incoming:
@@ -62,7 +62,7 @@ class ScriptedHead:
                     answer = answer(request)
                 if answer is None:
                     return
-                for one in answer if isinstance(answer, list) else [answer]:
+                for one in [answer] if isinstance(answer, dict | bytes) else answer:
                     peer.sendall(frame(one))
 
 

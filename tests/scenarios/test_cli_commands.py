@@ -2,9 +2,11 @@
 
 import json
 import os
+import pty
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +76,7 @@ def test_a_job_is_made_filled_and_submitted_in_steps(tmp_path: Path) -> None:
         "add_tasks": {"job": 8, "tasks": [1]},
         "submit_job": submitted(8),
     }
-    with ScriptedHead(tmp_path, script) as head:  # type: ignore[arg-type]
+    with ScriptedHead(tmp_path, script) as head:
         # One shell makes all of them, so that !! stands for its job.
         steps = (
             'hn() { "$PY" -m headnode.apps.cli "$@"; }',
@@ -138,8 +140,7 @@ def test_without_a_head_every_question_says_how_to_start_one(tmp_path: Path) -> 
 
 def test_a_dead_socket_is_no_head(tmp_path: Path) -> None:
     with ScriptedHead(tmp_path, {}):
-        left = os.link(tmp_path / "head.sock", tmp_path / "left.sock")
-        assert left is None
+        os.link(tmp_path / "head.sock", tmp_path / "left.sock")
     (tmp_path / "left.sock").rename(tmp_path / "head.sock")
     assert "start one with: hn up" in hn("job", "list", state=tmp_path).stderr
 
@@ -241,7 +242,7 @@ def test_waiting_tells_only_the_end_in_a_pipe_and_its_status_is_that_of_the_jobs
     over = job(12, "Finished", tasks=SWEEP, started=0.5, ended=1_700_000_090.5)
     failed = job(13, "Failed", ended=1_700_000_061.0, message="task 13.1 failed")
     news = [{"jobs": [job(12), job(13)]}, {"jobs": [over]}, {"jobs": [failed], "done": True}]
-    with ScriptedHead(tmp_path, {"watch_job": news}) as head:  # type: ignore[dict-item]
+    with ScriptedHead(tmp_path, {"watch_job": news}) as head:
         said = hn("job", "wait", "12", "13", "12", state=tmp_path)
     assert head.asked == [{"do": "watch_job", "job": [12, 13]}]
     assert said.stdout.splitlines()[1] == "Job 13 failed, in 1 s; task 13.1 failed"
@@ -249,11 +250,50 @@ def test_waiting_tells_only_the_end_in_a_pipe_and_its_status_is_that_of_the_jobs
     assert (said.stdout.count("\n"), said.stderr, said.returncode) == (2, "", 1)
 
 
+def test_waiting_shows_bars_on_a_terminal_and_takes_them_away_at_the_end(tmp_path: Path) -> None:
+    half = {**SWEEP, "total": 4, "running": 2, "finished": 1, "failed": 1}
+    release = threading.Event()
+
+    def watch(_: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        yield {"jobs": [job(12, "Running", name="lattice", tasks=half)]}
+        release.wait(timeout=60)
+        yield {"jobs": [job(12, "Finished", name="lattice", tasks=SWEEP)], "done": True}
+
+    ours, theirs = pty.openpty()
+    with ScriptedHead(tmp_path, {"watch_job": watch}):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "headnode.apps.cli", "job", "wait", "12"],
+            env={**os.environ, "HEADNODE_STATE": str(tmp_path), "TERM": "xterm", "COLUMNS": "120"},
+            stdout=theirs,
+            stderr=theirs,
+        )
+        os.close(theirs)
+        screen = b""
+        while piece := read_terminal(ours):
+            screen += piece
+            if b"1/4 tasks finished, 2 running, 1 failed" in screen:
+                release.set()
+                break
+        while piece := read_terminal(ours):
+            screen += piece
+        os.close(ours)
+        assert process.wait() == 0
+    assert b'Job 12 "lattice" running' in screen
+    assert screen.rstrip().endswith(b"Job 12 'lattice' finished: 3 tasks finished")
+
+
+def read_terminal(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 4096)
+    except OSError:  # how Linux says that the other end of a terminal is closed
+        return b""
+
+
 def test_waiting_survives_a_restart_of_the_head(tmp_path: Path) -> None:
     answers = iter(
         [[{"jobs": [job(12)]}, b"broken off"], None, {"jobs": [job(12, "Finished")], "done": True}]
     )
-    with ScriptedHead(tmp_path, {"watch_job": lambda _: next(answers)}) as head:  # type: ignore[arg-type,return-value]
+    with ScriptedHead(tmp_path, {"watch_job": lambda _: next(answers)}) as head:
         said = hn("job", "wait", "12", state=tmp_path)
     assert (said.returncode, len(head.asked)) == (0, 3)
 
@@ -272,7 +312,7 @@ def test_submit_and_wait_shows_what_the_only_task_printed(tmp_path: Path) -> Non
             "state": "finished",
         },
     }
-    with ScriptedHead(tmp_path, script):  # type: ignore[arg-type]
+    with ScriptedHead(tmp_path, script):
         said = subprocess.run(
             [sys.executable, "-m", "headnode.apps.cli", "job", "submit", "--wait", "/bin/hello"],
             env={**os.environ, "HEADNODE_STATE": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path)},
@@ -341,7 +381,7 @@ def test_nodes_and_processors_are_listed(tmp_path: Path) -> None:
         "node": lambda request: {"node": node(request["node"], cores=cores)},
         "pause_node": {"node": node("n1")},
     }
-    with ScriptedHead(tmp_path, script) as head:  # type: ignore[arg-type]
+    with ScriptedHead(tmp_path, script) as head:
         assert hn("node", "list", "/group:fast", "--quiet", state=tmp_path).stdout == "n1\n"
         assert "n2 - 0               TaskRunning      7" in hn("node", "listcores", state=tmp_path).stdout
         assert hn("node", "offline", "n1,n2", state=tmp_path).stdout.count("has been paused.") == 2
@@ -351,7 +391,7 @@ def test_nodes_and_processors_are_listed(tmp_path: Path) -> None:
 def test_parameters_are_set_and_shown_by_name(tmp_path: Path) -> None:
     parameter = {"name": "HeartbeatInterval", "value": "30", "default": "60", "unit": "s", "doc": "how often"}
     listed = {"params": [parameter]}
-    with ScriptedHead(tmp_path, {"params": listed, "set_params": listed}) as head:  # type: ignore[dict-item]
+    with ScriptedHead(tmp_path, {"params": listed, "set_params": listed}) as head:
         said = hn("cluster", "params", "HeartbeatInterval=30", state=tmp_path)
         wrong = hn("cluster", "params", "HartbeatInterval", state=tmp_path)
         hn("cluster", "setparams", "HeartbeatInterval=", state=tmp_path)

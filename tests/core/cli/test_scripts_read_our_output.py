@@ -32,9 +32,9 @@ def jobs_as_list(*jobs: dict[str, object], trailer: str = "2 matching jobs") -> 
 
 
 def test_the_sentence_of_a_submission_is_found_by_every_known_pattern() -> None:
-    assert re.match(r".+?\:\s*([0-9]+)", SUBMITTED)[1] == "123"  # type: ignore[index]
-    assert re.search(r"ID: (\d+)", SUBMITTED)[1] == "123"  # type: ignore[index]
-    assert re.match(r"^Job has been submitted. ID: +([0-9]+)\.$", SUBMITTED.strip())[1] == "123"  # type: ignore[index]
+    assert re.match(r".+?\:\s*([0-9]+)", SUBMITTED)[1] == "123"
+    assert re.search(r"ID: (\d+)", SUBMITTED)[1] == "123"
+    assert re.match(r"^Job has been submitted. ID: +([0-9]+)\.$", SUBMITTED.strip())[1] == "123"
     words = [word for word in re.split(r"[ .\t\n\r]", SUBMITTED) if word]
     assert words[[word.lower() for word in words].index("id:") + 1] == "123"
 

@@ -39,8 +39,8 @@ def become(directory: str, settings: Settings) -> NoReturn:
     os.execv(sys.executable, command(directory, settings))
 
 
-def start(directory: str, settings: Settings) -> dict[str, Any]:
-    """Start a head in the background; return the cluster once a node is ready.
+def start(directory: str, settings: Settings, *, with_nodes: bool = True) -> dict[str, Any]:
+    """Start a head in the background; return the cluster once it answers and, `with_nodes`, one is ready.
 
     Raises:  Unavailable ``head-died`` or ``head-slow``, with the end of its log.
     """
@@ -55,7 +55,7 @@ def start(directory: str, settings: Settings) -> dict[str, Any]:
             start_new_session=True,
             cwd="/",
         )
-    return _when_ready(process, folder / "head.log", began)
+    return _when_ready(process, folder / "head.log", began, with_nodes)
 
 
 def command(directory: str, settings: Settings) -> list[str]:
@@ -84,7 +84,9 @@ def _make(directory: str) -> Path:
     return folder
 
 
-def _when_ready(process: "subprocess.Popen[bytes]", log: Path, began: int) -> dict[str, Any]:
+def _when_ready(
+    process: "subprocess.Popen[bytes]", log: Path, began: int, with_nodes: bool
+) -> dict[str, Any]:
     client, deadline = at(str(log.parent)), time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         if process.poll() is not None:
@@ -93,22 +95,21 @@ def _when_ready(process: "subprocess.Popen[bytes]", log: Path, began: int) -> di
             cluster: dict[str, Any] = client.ask("cluster")["cluster"]
         except Unavailable:
             cluster = {}
-        if cluster.get("nodes", {}).get("Ready"):
+        if cluster and (cluster["nodes"].get("Ready") or not with_nodes):
             return cluster
         time.sleep(PAUSE)
     raise Unavailable(
         code="head-slow",
-        what=f"the head runs as process {process.pid}, but no node is ready after {PATIENCE:.0f} seconds"
-        + _tail(log, began),
-        fix=f"see {log}; stop it with: hn down",
+        what=f"the head runs as process {process.pid}, but no node is ready after {PATIENCE:.0f} seconds",
+        fix=f"stop it with: hn down; its log {log} ends:" + _tail(log, began),
     )
 
 
 def _died(status: int, log: Path, began: int) -> HeadnodeError:
     return Unavailable(
         code="head-died",
-        what=f"the head ended with status {status} before it answered" + _tail(log, began),
-        fix=f"the whole log is in {log}",
+        what=f"the head ended with status {status} before it answered",
+        fix=f"its log {log} ends:" + _tail(log, began),
     )
 
 
@@ -116,4 +117,4 @@ def _tail(log: Path, began: int) -> str:
     with log.open("rb") as file:
         file.seek(began)
         lines = file.read().decode(errors="replace").splitlines()[-LAST_LINES:]
-    return "".join(f"\n  | {line}" for line in lines) + ("\n" if lines else "")
+    return "".join(f"\n  | {line}" for line in lines)

@@ -22,8 +22,8 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
         raise usage(f"{asked.words[0]!r} is not understood", "see: hn up --help")
     directory = _directory(asked, client)
     settings = {name: asked.text(name) for name in ("name", "nodes", "processors")}
-    for counted in ("nodes", "processors"):
-        asked.number(counted)  # refuses what is no number before anything is started
+    if asked.number("processors") == 0:
+        raise usage("a node without processors runs nothing", "leave --processors out for all of the machine")
     client = head_process.at(directory)
     running = head_process.answers(client)
     if running:
@@ -31,7 +31,7 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
         return 0
     if asked.flag("foreground"):
         head_process.become(directory, settings)
-    started = head_process.start(directory, settings)
+    started = head_process.start(directory, settings, with_nodes=asked.number("nodes") != 0)
     out.text(_welcome(started, directory), started)
     return 0
 
