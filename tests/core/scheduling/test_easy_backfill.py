@@ -165,3 +165,49 @@ def test_a_waiting_job_is_told_all_that_is_in_its_way() -> None:
     decided = plan(scene([node("a", 2)], [running], [(2, asks(2)), (3, third)], {"x": (1, 0)}))
     whys = [(reason.why, reason.what) for reason in decided.waits[third].reasons]
     assert whys == [(Why.PRIORITY, "2"), (Why.PROCESSORS, ""), (Why.LICENCES, "x")]
+
+
+def test_a_waiting_job_is_not_told_of_what_there_is_just_enough_of() -> None:
+    wish = asks(2, licences=(Licence("x", 1),))
+    for processors, free, expected in ((1, 1, [Why.PROCESSORS]), (2, 0, [Why.LICENCES])):
+        running = runs(1, asks(2 - processors), ("a", 2 - processors)) if processors < 2 else None
+        view = scene([node("a", 2)], [running] if running else [], [(2, wish)], {"x": (1, free)})
+        assert [reason.why for reason in plan(view).waits[wish].reasons] == expected
+
+
+def test_a_job_takes_no_more_licences_than_the_head_can_spare() -> None:
+    running = runs(1, asks(1), ("a", 1), minutes_left=10)
+    head = asks(4, requested_nodes=("a",), licences=(Licence("x", 3),))
+    flexible = asks(1, 4, requested_nodes=("b",), licences=(Licence("x", None),))
+    decided = plan(scene([node("a", 4), node("b", 4)], [running], [(2, head), (3, flexible)], {"x": (5, 5)}))
+    assert decided.starts == (start(3, ("b", 2), ahead_of=2),)
+
+
+def test_a_job_makes_do_with_its_minimum_where_the_head_can_move_to_other_nodes() -> None:
+    running = [runs(1, asks(1), (name, 1), minutes_left=10) for name in ("b", "c")]
+    nodes = [node("a", 2), node("b", 2), node("c", 2)]
+    queue = [(2, asks(4, exclusive=True)), (3, asks(1, 3, requested_nodes=("a", "b")))]
+    decided = plan(scene(nodes, running, queue))
+    assert decided.starts == (start(3, ("a", 1), ahead_of=2),)
+    assert dict(reserved(decided).allocation) == {"b": 2, "c": 2}
+
+
+def test_a_job_that_starts_takes_its_licences_from_those_behind() -> None:
+    first = asks(1, licences=(Licence("x", None), Licence("x", 1)))
+    queue = [(1, first), (2, asks(1, licences=(Licence("x", 2),)))]
+    assert started(plan(scene([node("a", 4)], [], queue, {"x": (3, 3)}))) == [1]
+    assert started(plan(scene([node("a", 4)], [], queue, {"x": (4, 4)}))) == [1, 2]
+
+
+def test_growth_needs_only_the_licences_that_go_with_processors() -> None:
+    fixed, each = (Licence("x", 1),), (Licence("x", None),)
+    for licences, free, grows in ((fixed, 0, True), (each, 0, False), (each, 1, True)):
+        running = runs(1, asks(1, 2, licences=licences), ("a", 1), wants=1)
+        decided = plan(scene([node("a", 2)], [running], (), {"x": (2, free)}))
+        assert bool(decided.grows) is grows, licences
+
+
+def test_growth_need_not_touch_the_required_nodes_again() -> None:
+    running = runs(1, asks(1, 4, required_nodes=("a",), node_share=2), ("a", 2), wants=1)
+    decided = plan(scene([node("a", 2), node("b", 2)], [running]))
+    assert [grow.allocation for grow in decided.grows] == [(("b", 1),)]

@@ -141,6 +141,12 @@ def test_licences_bound_the_size_of_a_job_that_needs_one_for_each_processor() ->
     assert place(asks(1, 4, licences=(*each, Licence("x", 2))), nodes, {"x": (4, 3)}) == (("a", 1),)
 
 
+def test_wishes_for_the_same_licence_add_up() -> None:
+    wish = asks(1, licences=(Licence("x", 1), Licence("x", 2)))
+    assert place(wish, {"a": node("a")}, {"x": (3, 2)}) is None
+    assert place(wish, {"a": node("a")}, {"x": (3, 3)}) is not None
+
+
 def test_licences_that_the_cluster_does_not_count_hold_up_nobody() -> None:
     assert place(asks(1, licences=(Licence("unheard-of", 5),)), {"a": node("a")}, {"x": (1, 0)}) == (
         ("a", 1),

@@ -61,7 +61,7 @@ def _spared(now: Board, promise: Promise) -> Board:
         now.terrain,
         [max(0, min(pair)) for pair in zip(now.free, then.free, strict=True)],
         now.jobs,
-        [either or other for either, other in zip(now.owned, then.owned, strict=True)],
+        now.owned,
         {name: int(min(free, then.licences.get(name, inf))) for name, free in now.licences.items()},
     )
 
