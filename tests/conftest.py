@@ -12,6 +12,11 @@ MARK = "HEADNODE_TESTS"  # inherited by what the tests start; jobs have an envir
 PATIENCE = 10.0  # seconds for what was told to stop
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let somebody with time ask for a longer chaos."""
+    parser.addoption("--chaos-rounds", default="200", help="how often head or agent are killed (default 200)")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def nothing_is_left_running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Fail when a process of the tests is still there at their end, and stop it."""

@@ -1,0 +1,259 @@
+"""The local protocol held to its page: what it answers, and that bad input costs one connection at most."""
+
+import asyncio
+import json
+import os
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headnode.adapters.clock.virtual import VirtualClock
+from headnode.adapters.journal.memory import MemoryJournal
+from headnode.adapters.nodes.framing import frame, read_frame
+from headnode.adapters.nodes.in_process import InProcessNodes
+from headnode.apps.server.desk import Desk
+from headnode.apps.server.inbox import Inbox
+from headnode.apps.server.local_socket import LARGEST_REQUEST, LocalSocket
+from headnode.apps.server.requests import VERBS
+from headnode.apps.server.sockets import listen
+from headnode.apps.server.watching import Several, Watchers
+from headnode.core.lifecycle import commands as c
+from headnode.core.model.errors import Unavailable
+from headnode.core.model.node import NodeFacts
+from headnode.core.model.quantities import Instant
+from headnode.core.scheduling.policies import POLICIES
+from headnode.engine.engine import Engine
+
+PROTOCOL = Path(__file__).parents[2] / "docs" / "contracts" / "01-local-protocol.md"
+
+
+class Peer:
+    """A client that may send anything."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+
+    async def ask(self, **request: Any) -> dict[str, Any]:
+        self.writer.write(frame(json.dumps(request).encode()))
+        return await self.hear()
+
+    async def hear(self) -> dict[str, Any]:
+        answer = await read_frame(self.reader, LARGEST_REQUEST)
+        assert answer is not None, "the head hung up"
+        found: dict[str, Any] = json.loads(answer)
+        return found
+
+    async def done(self, **request: Any) -> dict[str, Any]:
+        answer = await self.ask(**request)
+        assert answer["ok"], answer
+        return answer
+
+    async def refused(self, **request: Any) -> str:
+        answer = await self.ask(**request)
+        assert not answer["ok"], answer
+        assert answer["what"]
+        assert answer["exit_status"] in (1, 2)
+        return str(answer["code"])
+
+
+class Scene:
+    """A head in this process with one node of two processors."""
+
+    def __init__(self, state: Path) -> None:
+        self.state = state
+        self.nodes = InProcessNodes()
+        self.watchers = Watchers()
+        journal = MemoryJournal()
+        self.clock = VirtualClock(Instant(1_000_000.0))
+        effects = Several(self.watchers, self.nodes)
+        self.engine = Engine(journal, self.clock, dict(POLICIES), effects)
+        self.inbox = Inbox(self.engine, lambda: pytest.fail("the engine broke"))
+        self.desk = Desk(self.engine, journal, self.inbox, state, "test")
+
+    @asynccontextmanager
+    async def peer(self) -> AsyncIterator[Peer]:
+        reader, writer = await asyncio.open_unix_connection(str(self.state / "head.sock"))
+        try:
+            yield Peer(reader, writer)
+        finally:
+            writer.close()
+
+    async def end(self, job: int, exit_code: int = 0) -> None:
+        for held in [held for held in self.nodes.running() if held.job == job]:
+            await self.inbox.ask(self.nodes.ended(held, self.clock.now(), exit_code=exit_code))
+
+
+def run(tmp_path: Path, story: Callable[[Scene], Awaitable[None]]) -> None:
+    """Play a story against a head that lives as long as it."""
+
+    async def play() -> None:
+        scene = Scene(tmp_path)
+        local = LocalSocket(scene.desk, scene.watchers)
+        server = await asyncio.start_unix_server(local.serve, sock=listen(tmp_path / "head.sock", 0o666))
+        await scene.inbox.ask(c.RegisterNode(facts=NodeFacts(name="n1", processors=2), approved=True))
+        try:
+            async with asyncio.timeout(20):
+                await story(scene)
+        finally:
+            server.close()
+
+    asyncio.run(play())
+
+
+def test_a_job_goes_from_submission_to_the_archive_and_every_verb_shows_it(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.peer() as peer:
+            job = (await peer.done(do="submit_job", tasks=[{"command": "/bin/true"}]))["job"]
+            assert (await peer.done(do="job", job=job))["job"]["state"] == "Running"
+            await scene.end(job)
+            shown = (await peer.done(do="job", job=job))["job"]
+            assert shown["state"] == "Finished"
+            assert [h["text"] for h in shown["history"]][-1] == "Job Finished"
+            task = (await peer.done(do="tasks", job=job))["tasks"][0]
+            assert (task["state"], task["exit_code"], task["node"]) == ("Finished", 0, "n1")
+            page = await peer.done(do="jobs")
+            assert ([j["id"] for j in page["jobs"]], page["more"]) == ([job], None)
+            assert (await peer.done(do="cluster"))["cluster"]["jobs"] == {"Finished": 1}
+
+    run(tmp_path, story)
+
+
+def test_pages_of_jobs_follow_each_other_without_gap_or_repetition(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.peer() as peer:
+            jobs = [(await peer.done(do="submit_job", tasks=[{"command": "x"}]))["job"] for _ in range(9)]
+            for job in jobs[:4]:
+                await scene.end(job)
+            seen: list[int] = []
+            before: int | None = None
+            while True:
+                fields = {"before": before} if before is not None else {}
+                page = await peer.done(do="jobs", limit=2, **fields)
+                seen += [job["id"] for job in page["jobs"]]
+                before = page["more"]
+                if before is None:
+                    break
+            assert seen == sorted(jobs, reverse=True)
+
+    run(tmp_path, story)
+
+
+def test_whoever_watches_hears_of_the_end_at_once(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.peer() as peer, scene.peer() as other:
+            job = (await other.done(do="submit_job", tasks=[{"command": "x"}]))["job"]
+            first = await peer.done(do="watch_job", job=[job])
+            assert (first["done"], first["jobs"][0]["state"]) == (False, "Running")
+            await scene.end(job, exit_code=1)
+            last = await peer.hear()
+            assert (last["done"], last["jobs"][0]["state"]) == (True, "Failed")
+
+    run(tmp_path, story)
+
+
+def test_an_explanation_names_what_is_missing_and_who_is_ahead(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.peer() as peer:
+            wide = {"numprocessors": "2"}
+            await peer.done(do="submit_job", tasks=[{"command": "x"}], terms=wide | {"runtime": "10"})
+            second = (await peer.done(do="submit_job", tasks=[{"command": "x"}], terms=wide))["job"]
+            third = (await peer.done(do="submit_job", tasks=[{"command": "x"}], terms=wide))["job"]
+            told = await peer.done(do="explain_job", job=second)
+            assert (told["ahead"], told["not_before"]) == (0, 1_000_600.0)
+            assert any(reason["why"] == "processors" for reason in told["reasons"])
+            assert (await peer.done(do="explain_job", job=third))["ahead"] == 1
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    ("request_fields", "code"),
+    [
+        ({"do": "submit_jbo"}, "verb"),
+        ({"do": "job"}, "field"),
+        ({"do": "job", "job": "seven"}, "field"),
+        ({"do": "job", "job": 7, "jbo": 7}, "field"),
+        ({"do": "job", "job": 7}, "no-such-job"),
+        ({"do": "task", "job": 7, "task": 1}, "no-such-job"),
+        ({"do": "jobs", "states": ["sleeping"]}, "state"),
+        ({"do": "nodes", "states": ["sleeping"]}, "state"),
+        ({"do": "node", "node": "n9"}, "no-such-node"),
+        ({"do": "watch_job", "job": []}, "no-jobs"),
+        ({"do": "submit_job", "jobfile": "<Job"}, "not-xml"),
+        ({"do": "submit_job", "tasks": [{"command": "x"}], "terms": {"runtime": "soon"}}, "run-time"),
+        ({"do": "submit_job", "tasks": [{"command": "x"}], "terms": {"priority": "4001"}}, "priority"),
+        ({"do": "submit_job", "tasks": [{"command": "x"}], "terms": {"prioritty": "1"}}, "unknown-option"),
+        ({"do": "submit_job", "tasks": [{"command": "x"}], "terms": {"numprocessors": "3"}}, "never-fits"),
+        ({"do": "submit_job", "tasks": [{"command": " "}]}, "no-command"),
+        ({"do": "set_params", "values": {"Nonsuch": "1"}}, "no-such-parameter"),
+        ({"do": "set_params", "values": {"SchedulingPolicy": "lottery"}}, "parameter-value"),
+        ({"verb": "job"}, "request"),
+    ],
+)
+def test_bad_requests_are_refused_with_a_code_and_the_connection_goes_on(
+    tmp_path: Path, request_fields: dict[str, Any], code: str
+) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.peer() as peer:
+            assert await peer.refused(**request_fields) == code
+            assert (await peer.done(do="ping"))["cluster"] == "test"
+            assert not scene.engine.cluster.jobs
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    "bytes_sent",
+    [b"\xff\xff\xff\xff", b"\0\0\0\x05ab", frame(b"{"), frame(b"[]"), frame(b"\xff\xfe"), frame(b"")],
+    ids=["too large", "cut short", "no JSON", "no object", "no UTF-8", "empty"],
+)
+def test_garbage_costs_its_sender_one_connection_and_nobody_else_anything(
+    tmp_path: Path, bytes_sent: bytes
+) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.peer() as bad, scene.peer() as good:
+            bad.writer.write(bytes_sent)
+            bad.writer.write_eof()
+            answer = json.loads(await read_frame(bad.reader, LARGEST_REQUEST) or b"{}")
+            assert answer["ok"] is False
+            assert (await good.done(do="ping"))["ok"]
+
+    run(tmp_path, story)
+
+
+def test_a_socket_whose_path_is_too_long_for_the_kernel_is_reached_all_the_same(tmp_path: Path) -> None:
+    deep = tmp_path / ("d" * 100) / ("e" * 100)
+    deep.mkdir(parents=True)
+    listener = listen(deep / "head.sock", 0o600)
+    with listener, socket.socket(socket.AF_UNIX) as client:
+        directory = os.open(deep, os.O_PATH)
+        client.connect(f"/proc/self/fd/{directory}/head.sock")
+        os.close(directory)
+
+
+def test_the_page_of_the_protocol_names_every_verb() -> None:
+    page = PROTOCOL.read_text()
+    assert [verb for verb in VERBS if f"`{verb}`" not in page] == []
+
+
+def test_what_the_disk_refuses_is_said_and_nothing_of_it_has_happened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(scene: Scene) -> None:
+        def full(*args: object, **more: object) -> int:
+            raise Unavailable(code="journal-full", what="the disk is full", fix="free space")
+
+        async with scene.peer() as peer:
+            kept = (await peer.done(do="submit_job", tasks=[{"command": "x"}]))["job"]
+            with monkeypatch.context() as patch:
+                patch.setattr(scene.engine.journal, "append", full)
+                assert await peer.refused(do="submit_job", tasks=[{"command": "x"}]) == "journal-full"
+                assert await peer.refused(do="cancel_job", job=kept) == "journal-full"
+                assert (await peer.done(do="job", job=kept))["job"]["state"] == "Running"
+            assert (await peer.done(do="submit_job", tasks=[{"command": "x"}]))["job"] == kept + 1
+
+    run(tmp_path, story)
