@@ -5,8 +5,9 @@ from typing import Any
 
 import msgspec
 
+from headnode.apps.server.not_yet import not_acted_on
 from headnode.apps.server.wishes import CreateWish
-from headnode.core.formats.fidelity import Item, parse_awareness
+from headnode.core.formats.fidelity import Item, honour, parse_awareness
 from headnode.core.formats.terms import read_terms
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant
@@ -29,7 +30,7 @@ async def read_job(wish: CreateWish, now: Instant) -> tuple[JobSpec, tuple[Item,
             spec, report = read(wish.jobfile, wish)
     if spec is None or wish.terms or wish.tasks:
         spec = read_terms(wish.terms, wish.tasks, spec, now=now)
-    return spec, report
+    return spec, report + honour(parse_awareness(wish.awareness), not_acted_on(spec))
 
 
 def _read_file(text: str, wish: CreateWish) -> tuple[JobSpec, tuple[Item, ...]]:
