@@ -39,7 +39,7 @@ elements = st.sampled_from(
         {},
         {"<Odd>": "<Odd></Odd>"},
         {"<Odd>": '<Odd a="1">x<Inner></Inner>y</Odd>', "<Odd>#2": "<Odd></Odd>"},
-        {"<Odd>": '<ns0:Odd xmlns:ns0="urn:odd"></ns0:Odd>'},
+        {"<Odd>": '<ns:Odd xmlns:ns="urn:odd"></ns:Odd>'},
         {"{urn:odd}attribute": "value"},
     ]
 )

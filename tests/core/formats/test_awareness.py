@@ -33,11 +33,12 @@ def test_everything_strange_is_reported_with_its_place_and_the_right_name() -> N
         (1, 29, "attribute 'Pool' ('Gold'): it is kept, but has no effect"),
         (1, 41, "attribute 'OrderBy' ('#3'): a custom sorter: it is kept, but has no effect"),
         (2, 1, "element 'Odd' is not known: kept, without effect"),
-        (3, 7, "attribute 'Count' of Tasks is not known, and is not kept"),
+        (3, 8, "attribute 'Count' of Tasks is not known, and is not kept"),
         (
             4,
             8,
-            "attribute 'CommandLin' ('x'): it is not known: kept, without effect; did you mean 'CommandLine'?",
+            "attribute 'CommandLin' ('x'): it is not known: kept, without effect; "
+            "did you mean 'CommandLine'?",
         ),
         (
             4,

@@ -28,8 +28,8 @@ def test_ccs_gets_the_nearest_priority_run_time_and_count() -> None:
     assert (again.priority, again.run_time, again.unit) == (2000, 120, UnitType.PROCESSOR)
     assert [what.split(":")[0] for _, what in told(report, Kind.APPROXIMATED)] == [
         "sizes count nodes; CCS counts processors",
-        "Priority",
         "Runtime",
+        "Priority",
     ]
 
 

@@ -86,8 +86,8 @@ def test_the_namespace_chooses_the_defaults(
         '<Job name="a" RUNUNTILCANCELED="1" mincores = "2" maxCores="3"/>',
         '<n:Job xmlns:n="http://schemas.microsoft.com/HPCS2008R2/scheduler/" Name="a" '
         'RunUntilCanceled="true" MinCores="2" MaxCores="3"/>',
-        '\ufeff<?xml version="1.0" encoding="utf-16"?>\r\n<Job Name="a"\r\n RuntillCancelled="TRUE" MinCores=" 2 "'
-        ' MaxCores="+3"></Job>\r\n',
+        '\ufeff<?xml version="1.0" encoding="utf-16"?>\r\n<Job Name="a"\r\n RuntillCancelled="TRUE"'
+        ' MinCores=" 2 " MaxCores="+3"></Job>\r\n',
         "<!-- a --><?b?><Job Name='a' RunUntilCancelled='true' MinCores='2' MaxCores='3'/>",
     ],
 )
@@ -180,8 +180,8 @@ def test_a_count_of_failures_implies_the_flag(attributes: str, flag: bool, count
 def test_hpc_pack_properties_reach_their_fields() -> None:
     spec = job(
         'NodeGroups="a, b c" NodeGroupOp="Uniform" OrderBy="-Memory,Cores" JobValidExitCodes="0,10..12" '
-        'ParentJobIds="31,49" HoldUntil="7/16/2018 6:32:42 PM" EstimatedProcessMemory="0" Priority="Normal+150" '
-        'SoftwareLicense="f:*" FailDependentTasks="true" RuntimeSeconds="90"',
+        'ParentJobIds="31,49" HoldUntil="7/16/2018 6:32:42 PM" EstimatedProcessMemory="0" '
+        'Priority="Normal+150" SoftwareLicense="f:*" FailDependentTasks="true" RuntimeSeconds="90"',
         '<Dependencies><Parent GroupId="1"><Child GroupId="2"/><Child GroupId="3"/></Parent></Dependencies>'
         "<ExtendedTerms><Term><Name> n </Name><Value> v </Value></Term></ExtendedTerms>"
         "<CustomProperties><Term><Name>m</Name></Term></CustomProperties>",
@@ -270,7 +270,8 @@ def test_nil_lists_and_tasks_are_nothing() -> None:
 
 
 def test_a_rule_that_is_broken_after_reading_gets_the_place_of_its_task() -> None:
-    text = '<Job MinCores="1" MaxCores="9">\n <Tasks>\n  <Task/>\n  <Task MinCores="2" MaxCores="2"/></Tasks></Job>'
+    tasks = '<Task/>\n  <Task MinCores="2" MaxCores="2"/>'
+    text = f'<Job MinCores="1" MaxCores="9">\n <Tasks>\n  {tasks}</Tasks></Job>'
     with pytest.raises(BadRequest) as caught:
         check(read_job(text)[0])
     assert locate(text, caught.value).what.startswith("line 4, column 2: the minimum 2 of task 2 ")

@@ -1,5 +1,6 @@
 """Reading the attributes of Job and Task by their rows."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +15,8 @@ from headnode.core.formats.fidelity import Kind
 from headnode.core.formats.nearest import nearest
 from headnode.core.model.errors import BadRequest
 
+_MOST_HINTS = 100
+
 
 class Found:
     """What one Job or Task element says, before its attributes are put together."""
@@ -23,6 +26,7 @@ class Found:
         self.values: Values = {}
         self.extensions: dict[str, str] = {}
         self.pairs: dict[str, dict[str, str]] = {"environment": {}, "properties": {}}
+        self.strangers: Counter[str] = Counter()  # unknown elements by name
         self.written: dict[str, str] = {}  # the attribute each value came from
 
     def fields(self) -> Values:
@@ -36,6 +40,7 @@ class Attributes:
     def __init__(self, scribe: Scribe, namespace: str | None) -> None:
         self._scribe = scribe
         self._own = (None, *BY_NAMESPACE, namespace)
+        self._meant: dict[str, str] = {}
 
     def read(self, element: etree._Element, where: str, spellings: Mapping[str, Row]) -> Found:
         """Read the attributes of a Job or Task."""
@@ -111,12 +116,16 @@ class Attributes:
     def _unknown_attribute(
         self, found: Found, key: str, attribute: str, text: str, spellings: Mapping[str, Row]
     ) -> None:
-        name = etree.QName(attribute).localname
-        meant = nearest(
-            name, (spelled for row in spellings.values() for spelled in (row.hpc, row.ccs) if spelled)
-        )
+        meant = self._nearest(etree.QName(attribute).localname, spellings)
         hint = f"; did you mean {meant!r}?" if meant else ""
         self._keep(found, key, attribute, text, f"it is not known: kept, without effect{hint}")
+
+    def _nearest(self, name: str, spellings: Mapping[str, Row]) -> str:
+        """Return the right name that looks most like `name`, for the first names: looking is slow."""
+        if name not in self._meant and len(self._meant) < _MOST_HINTS:
+            names = (spelled for row in spellings.values() for spelled in (row.hpc, row.ccs) if spelled)
+            self._meant[name] = nearest(name, names)
+        return self._meant.get(name, "")
 
     def _keep(self, found: Found, key: str, attribute: str, text: str, what: str) -> None:
         found.extensions[key] = text

@@ -39,6 +39,7 @@ class Document:
     def __init__(self, text: str, root: etree._Element) -> None:
         self.root = root
         self._text = text
+        self._last_tag: tuple[int, dict[str, int]] = (-1, {})
 
     def place(self, element: etree._Element, attribute: str = "") -> Place:
         """Return where `element`, or its `attribute` (as written), begins."""
@@ -47,12 +48,19 @@ class Document:
 
     def written(self, element: etree._Element, name: str) -> str:
         """Return the attribute `name` of the tree as it is written in the text: with its prefix."""
+        if not name.startswith("{"):
+            return name
         local = etree.QName(name).localname
         start = self._starts[self._numbers[element]]
-        spelled = [found for found in self._attribute_starts(start) if found.rpartition(":")[2] == local]
-        return next((found for found in spelled if (":" in found) == ("{" in name)), name)
+        return next((found for found in self._attribute_starts(start) if found.endswith(f":{local}")), name)
 
     def _attribute_starts(self, start: int) -> dict[str, int]:
+        """Return where each attribute of the tag at `start` begins; the last tag asked for is remembered."""
+        if self._last_tag[0] != start:
+            self._last_tag = start, self._scan_tag(start)
+        return self._last_tag[1]
+
+    def _scan_tag(self, start: int) -> dict[str, int]:
         starts: dict[str, int] = {}
         tag = _MARKUP.match(self._text, start)
         at = tag.end() if tag else start

@@ -41,8 +41,8 @@ def read_pairs(parent: etree._Element, item: str, where: str, scribe: Scribe) ->
         if name in pairs:
             scribe.add(Kind.NOTE, where, f"{item} {name!r} comes twice: the last one counts", element)
         pairs[name] = pair.get("Value", "")
-        if scribe.strict:
-            _check_widths(item, name, pairs, where, scribe, element)
+    if scribe.strict:
+        _check_widths(item, pairs, where, scribe, parent)
     return pairs
 
 
@@ -58,19 +58,16 @@ def _text(element: etree._Element, where: str, scribe: Scribe) -> str:
 
 
 def _check_widths(
-    item: str, name: str, pairs: dict[str, str], where: str, scribe: Scribe, element: etree._Element
+    item: str, pairs: dict[str, str], where: str, scribe: Scribe, parent: etree._Element
 ) -> None:
-    if item == "Variable":
-        total = sum(width(f"{one}={value}") + 1 for one, value in pairs.items()) - 1
-        too_long = total > _MOST_ENVIRONMENT
-        rule = f"all variables together may have {_MOST_ENVIRONMENT} characters"
-    else:
-        too_long = width(name) > _MOST_TERM_NAME or width(pairs[name]) > _MOST_TERM_VALUE
-        rule = f"a name may have {_MOST_TERM_NAME} characters and a value {_MOST_TERM_VALUE}"
-    if too_long:
-        scribe.refuse(
-            "too-long", where, f"{item} {name!r} is too long", f"{rule}; or read without strict", element
-        )
+    total = sum(width(f"{name}={value};") for name, value in pairs.items()) - 1
+    if item == "Variable" and total > _MOST_ENVIRONMENT:
+        rule = f"all variables together may have {_MOST_ENVIRONMENT} characters; or read without strict"
+        scribe.refuse("too-long", where, f"the variables have {total} characters", rule, parent)
+    for name, value in pairs.items() if item == "Term" else ():
+        if width(name) > _MOST_TERM_NAME or width(value) > _MOST_TERM_VALUE:
+            rule = f"a name may have {_MOST_TERM_NAME} characters and a value {_MOST_TERM_VALUE}"
+            scribe.refuse("too-long", where, f"term {name[:80]!r} is too long", rule, parent)
 
 
 def width(text: str) -> int:

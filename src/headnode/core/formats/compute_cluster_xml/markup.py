@@ -33,7 +33,7 @@ def write(root: Element) -> bytes:
 
 
 def _lines(element: Element, indent: str, lines: list[str]) -> None:
-    start = f"{indent}<{element.name}{_attributes(element.attributes)}"
+    start = f"{indent}<{element.name}{written_attributes(element.attributes)}"
     if element.children:
         lines.append(f"{start}>")
         for child in element.children:
@@ -43,14 +43,18 @@ def _lines(element: Element, indent: str, lines: list[str]) -> None:
                 _lines(child, f"{indent}  ", lines)
         lines.append(f"{indent}</{element.name}>")
     elif element.text:
-        text = _IN_TEXT.sub(lambda found: _ESCAPES[found[0]], possible(element.text))
-        lines.append(f"{start}>{text}</{element.name}>")
+        lines.append(f"{start}>{escaped(element.text)}</{element.name}>")
     else:
         lines.append(f"{start} />")
 
 
-def _attributes(attributes: dict[str, str]) -> str:
-    """Write attributes; a name ``{namespace}local`` gets a prefix of its own."""
+def escaped(text: str) -> str:
+    """Return `text` as it stands between tags."""
+    return _IN_TEXT.sub(lambda found: _ESCAPES[found[0]], possible(text))
+
+
+def written_attributes(attributes: dict[str, str]) -> str:
+    """Return attributes as they stand in a tag; a name ``{namespace}local`` gets a prefix of its own."""
     written = []
     for number, (name, value) in enumerate(attributes.items()):
         namespace, _, local = name[1:].rpartition("}") if name.startswith("{") else ("", "", name)

@@ -152,7 +152,9 @@ class _Reader:
         meant = nearest(name, (*_PAIRS, "Tasks", "Dependencies"))
         hint = f"; did you mean {meant!r}?" if meant else ""
         own = etree.QName(self._root).namespace
-        found.extensions[element_key(name, found.extensions)] = element_text(child, [own] if own else [])
+        found.strangers[name] += 1
+        key = element_key(name, found.strangers[name])
+        found.extensions[key] = element_text(child, [own] if own else [])
         what = f"element {name!r} is not known: kept, without effect{hint}"
         self._scribe.add(Kind.NOT_SUPPORTED, found.where, what, child)
 

@@ -9,16 +9,13 @@ from lxml import etree
 
 from headnode.core.formats.compute_cluster_xml.dialects import BY_NAMESPACE
 from headnode.core.formats.compute_cluster_xml.document import parse
+from headnode.core.formats.compute_cluster_xml.markup import escaped, written_attributes
 from headnode.core.model.errors import BadRequest
 
 
-def element_key(name: str, taken: Iterable[str]) -> str:
-    """Return a free key for one more element called `name`."""
-    key, number = f"<{name}>", 1
-    while key in taken:
-        number += 1
-        key = f"<{name}>#{number}"
-    return key
+def element_key(name: str, number: int) -> str:
+    """Return the key of the `number`th (from 1) unknown element called `name`."""
+    return f"<{name}>" if number == 1 else f"<{name}>#{number}"
 
 
 def element_text(element: etree._Element, own: Iterable[str] = ()) -> str:
@@ -26,19 +23,19 @@ def element_text(element: etree._Element, own: Iterable[str] = ()) -> str:
 
     `own` names further namespaces that count as the file's own.
     """
-    rebuilt = _rebuilt(element, {*BY_NAMESPACE, *own})
-    rebuilt.tail = None
-    return etree.tostring(rebuilt, method="c14n", exclusive=True).decode()
+    return _text(element, {*BY_NAMESPACE, *own})
 
 
-def _rebuilt(element: etree._Element, own: set[str]) -> etree._Element:
+def _text(element: etree._Element, own: set[str]) -> str:
     name = etree.QName(element)
-    copy = etree.Element(name.localname if name.namespace in own else element.tag)
-    for attribute, value in element.attrib.items():
-        copy.set(_unqualified(str(attribute), own), str(value))
-    copy.text, copy.tail = element.text, element.tail
-    copy.extend(_rebuilt(child, own) for child in element)
-    return copy
+    foreign = bool(name.namespace) and name.namespace not in own
+    tag = f"ns:{name.localname}" if foreign else name.localname
+    declared = {"xmlns:ns": str(name.namespace)} if foreign else {}
+    attributes = {
+        _unqualified(str(attribute), own): str(value) for attribute, value in element.attrib.items()
+    }
+    inside = "".join(_text(child, own) + escaped(child.tail or "") for child in element)
+    return f"<{tag}{written_attributes(declared | attributes)}>{escaped(element.text or '')}{inside}</{tag}>"
 
 
 def _unqualified(attribute: str, own: set[str]) -> str:
