@@ -26,10 +26,7 @@ _INSIDE: Mapping[tuple[type, str], type[msgspec.Struct]] = {
 
 def write_job_json(spec: JobSpec) -> dict[str, Any]:
     """Return the job as what JSON can hold."""
-    found: dict[str, Any] = msgspec.to_builtins(spec, str_keys=True)
-    for part in (found, *found.get("tasks", ())):
-        if part.get("run_time") == FOREVER:
-            part["run_time"] = None
+    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(spec))  # JSON has null for no limit
     return found
 
 
