@@ -1,5 +1,6 @@
 """A head that answers from a script: it speaks the local protocol and keeps what it was asked."""
 
+import contextlib
 import json
 import os
 import socket
@@ -53,7 +54,7 @@ class ScriptedHead:
             self._start(lambda peer=peer: self._serve(peer))
 
     def _serve(self, peer: socket.socket) -> None:
-        with peer, peer.makefile("rb") as incoming:
+        with contextlib.suppress(ConnectionError), peer, peer.makefile("rb") as incoming:
             while size := incoming.read(4):
                 request = json.loads(incoming.read(int.from_bytes(size, "big")))
                 self.asked.append(request)

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from cli_scripted_head import REFUSED, ScriptedHead, frame, hn, job, node, task
 
+from headnode.apps.client.client import Client
+
 SWEEP = {"total": 3, "queued": 0, "running": 0, "finished": 3, "failed": 0, "canceled": 0}
 JOB_FILE = "<Job Name='x'><Tasks><Task CommandLine='true'/></Tasks></Job>"
 BANNED = {
@@ -74,15 +76,18 @@ def test_a_job_is_made_filled_and_submitted_in_steps(tmp_path: Path) -> None:
     script = {
         "create_job": submitted(8),
         "add_tasks": {"job": 8, "tasks": [1]},
-        "submit_job": submitted(8),
+        "submit_job": lambda request: submitted(request.get("job", 9)),
+        "requeue_job": submitted(9),
     }
     with ScriptedHead(tmp_path, script) as head:
         # One shell makes all of them, so that !! stands for its job.
         steps = (
             'hn() { "$PY" -m headnode.apps.cli "$@"; }',
             "hn job new /jobname:a",
-            "hn job add '!!' sh -c 'echo !!'",
+            "hn job add '!!' echo '!!'",
             "hn job submit '/id:!!'",
+            "hn job submit true",
+            "hn job requeue '!!'",
         )
         environment = {
             **os.environ,
@@ -93,9 +98,13 @@ def test_a_job_is_made_filled_and_submitted_in_steps(tmp_path: Path) -> None:
         said = subprocess.run(
             ["sh", "-c", "\n".join(steps)], env=environment, capture_output=True, text=True, check=False
         )
-    assert said.stdout == "Job queued, ID: 8\nTask has been added. ID: 8.1.\nJob has been submitted. ID: 8.\n"
-    assert head.asked[1] == {"do": "add_tasks", "job": 8, "tasks": [{"command": "sh -c 'echo !!'"}]}
+    assert said.stdout == (
+        "Job queued, ID: 8\nTask has been added. ID: 8.1.\nJob has been submitted. ID: 8.\n"
+        "Job has been submitted. ID: 9.\nJob 9 has been requeued.\n"
+    )
+    assert head.asked[1] == {"do": "add_tasks", "job": 8, "tasks": [{"command": "echo '!!'"}]}
     assert head.asked[2] == {"do": "submit_job", "job": 8}
+    assert head.asked[4] == {"do": "requeue_job", "job": 9}
 
 
 @pytest.mark.parametrize(
@@ -325,20 +334,18 @@ def test_submit_and_wait_shows_what_the_only_task_printed(tmp_path: Path) -> Non
 
 def test_output_is_followed_until_the_task_is_over(tmp_path: Path) -> None:
     growing = tmp_path / "out"
-    looks = threading.Semaphore(0)
     seen: list[str] = []
 
     def output(_: dict[str, Any]) -> dict[str, Any]:
         seen.append("")
-        looks.release()
-        if len(seen) == 1:
+        if len(seen) < 4:
             return {"standard_output": None, "standard_error": None, "captured": False, "state": "queued"}
-        if len(seen) > 3:
+        if len(seen) > 6:
             with growing.open("ab") as file:
                 file.write(b"last\n")
-        state = "finished" if len(seen) > 3 else "running"
+        state = "finished" if len(seen) > 6 else "running"
         growing.touch()
-        if len(seen) == 2:
+        if len(seen) == 4:
             growing.write_bytes(b"first\n")
         return {"standard_output": str(growing), "standard_error": None, "captured": True, "state": state}
 
@@ -404,24 +411,33 @@ def test_parameters_are_set_and_shown_by_name(tmp_path: Path) -> None:
 
 def test_a_reader_that_has_seen_enough_is_no_disaster(tmp_path: Path) -> None:
     many = {"jobs": [job(number) for number in range(5000)], "more": None, "total": 5000}
-    command = f"{sys.executable} -m headnode.apps.cli job list /all | head -n 1"
+    environment = {**os.environ, "PY": sys.executable, "HEADNODE_STATE": str(tmp_path)}
+    environment.pop("PYTHONUNBUFFERED", None)  # Python then takes a write that was cut short for a whole one
+    command = '("$PY" -m headnode.apps.cli job list /all; echo $? >&2) | head -n 1'
     with ScriptedHead(tmp_path, {"jobs": many}):
         said = subprocess.run(
-            ["sh", "-c", command],
-            env={**os.environ, "HEADNODE_STATE": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            check=False,
+            ["sh", "-c", command], env=environment, capture_output=True, text=True, check=False
         )
-    assert (said.stderr, said.stdout.count("\n")) == ("", 1)
+    assert (said.stderr, said.stdout.count("\n")) == ("1\n", 1)
+
+
+def test_a_single_record_is_shown_as_keys_and_values(tmp_path: Path) -> None:
+    shown = job(12, "Running", allocation=[{"node": "n1", "processors": [0, 1]}], spec={}, requeues=0)
+    with ScriptedHead(
+        tmp_path, {"job": {"job": shown}, "history": {"history": [{"at": 0, "text": "Created"}]}}
+    ):
+        said = hn("job", "view", "12", "/history", state=tmp_path)
+    assert said.stdout.startswith("Id                      : 12\nName                    :\n")
+    assert "Allocated Nodes         : n1 (2)\n" in said.stdout
+    assert said.stdout.endswith("History                 : 1970-01-01T00:00:00+00:00  Created\n")
 
 
 def test_a_job_file_is_checked_by_line_and_column(tmp_path: Path) -> None:
     good, wrong = tmp_path / "good.xml", tmp_path / "wrong.xml"
     good.write_text(JOB_FILE)
     wrong.write_text("<Job>\n <Tasks><Task/></Tasks\n</Job>")
-    said = hn("check", str(good), str(wrong), state=tmp_path)
-    first, second = said.stdout.splitlines()[0], said.stdout.splitlines()[-1]
+    said = hn("check", str(wrong), str(good), state=tmp_path)
+    second, first = said.stdout.splitlines()
     assert first == f"{good}: it can be submitted"
     assert second.startswith(f"{wrong}:3:0: error: not well-formed XML")
     assert said.returncode == 2
@@ -442,6 +458,19 @@ def test_help_is_there_at_every_level(tmp_path: Path) -> None:
         assert (said.returncode, said.stderr) == (0, "")
         assert "hn " in said.stdout
         assert max(len(line) for line in said.stdout.splitlines()) <= 110
+
+
+def test_news_that_nobody_wants_any_more_are_no_answer_to_the_next_question(tmp_path: Path) -> None:
+    client = Client(str(tmp_path))
+    news: list[dict[str, Any]] = [{"jobs": [job(12)]}, {"jobs": [job(12)]}, {"jobs": [], "done": True}]
+    with ScriptedHead(tmp_path, {"watch_job": news, "ping": {"pid": 7}}):
+        for first in client.follow("watch_job", job=12):
+            assert first["jobs"][0]["id"] == 12
+            break
+        assert client.ask("ping") == {"pid": 7}
+        assert len(list(client.follow("watch_job", job=12))) == 3
+        assert client.ask("ping") == {"pid": 7}
+        client.close()
 
 
 def test_an_answer_may_come_in_pieces(tmp_path: Path) -> None:

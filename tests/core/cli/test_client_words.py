@@ -73,6 +73,21 @@ def test_a_relative_state_home_is_ignored(tmp_path: Path, monkeypatch: pytest.Mo
     assert state_directory({"XDG_STATE_HOME": "relative"}, 1000) == str(own)
 
 
+def test_the_head_of_the_whole_machine_is_asked_when_there_is_no_own_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, common = tmp_path / "headnode", tmp_path / "common"
+    for folder in (own, common):
+        folder.mkdir()
+    monkeypatch.setattr("headnode.apps.client.where.SYSTEM_STATE", str(common))
+    environ = {"XDG_STATE_HOME": str(tmp_path)}
+    assert state_directory(environ, 1000) == str(own)
+    (common / "head.sock").touch()
+    assert state_directory(environ, 1000) == str(common)
+    (own / "head.sock").touch()
+    assert state_directory(environ, 1000) == str(own)
+
+
 def test_a_head_on_another_machine_is_refused_with_the_way_out() -> None:
     with pytest.raises(Unavailable, match="head node 'CLUSTER1' is not reachable from here") as refused:
         state_directory({"CCP_SCHEDULER": "CLUSTER1"}, 0)

@@ -7,6 +7,7 @@ import pytest
 
 from headnode.apps.cli import words
 from headnode.apps.cli.ids import job_id, job_ids, task_address
+from headnode.apps.cli.progress import counts
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.quantities import Seconds, format_run_time
 
@@ -86,6 +87,11 @@ def test_what_is_no_id_is_refused(wrong: str) -> None:
 def test_what_is_no_task_is_refused(wrong: list[str]) -> None:
     with pytest.raises(BadRequest):
         task_address(wrong)
+
+
+def test_counts_of_tasks_leave_out_what_is_zero() -> None:
+    tasks = {"total": 5, "queued": 2, "running": 1, "finished": 2, "failed": 0, "canceled": 0}
+    assert counts(tasks) == "2/5 tasks finished, 1 running"
 
 
 def test_one_job_is_asked_for_where_only_one_makes_sense() -> None:

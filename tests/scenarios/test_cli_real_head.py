@@ -1,0 +1,190 @@
+"""The command line with a real head: up, work, down."""
+
+import json
+import re
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_scripted_head import hn
+
+PATIENCE = 30.0  # seconds
+
+Hn = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="module")
+def state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Run one cluster of one node with two processors for all tests of this file."""
+    pytest.importorskip("headnode.apps.agent", reason="the agent is not there yet")
+    directory = tmp_path_factory.mktemp("cluster") / "state"
+    said = hn("up", "--name", "test", "--processors", "2", state=directory)
+    log = directory / "head.log"
+    try:
+        assert said.returncode == 0, said.stderr + (log.read_text() if log.exists() else "")
+        assert said.stdout.startswith("Cluster test is up: 1 node, 2 processors.")
+        yield directory
+    finally:
+        if (directory / "head.sock").exists():
+            assert hn("down", "--cancel-jobs", state=directory).returncode == 0
+            assert not (directory / "head.sock").exists()
+
+
+@pytest.fixture
+def run(state: Path) -> Hn:
+    return lambda *words: hn(*words, state=state)
+
+
+def submitted(run: Hn, *words: str) -> int:
+    said = run("job", "submit", *words)
+    assert said.returncode == 0, said.stderr
+    found = re.fullmatch(r"Job has been submitted\. ID: (\d+)\.\n", said.stdout)
+    assert found, said.stdout
+    return int(found[1])
+
+
+def document(run: Hn, *words: str) -> Any:
+    said = run(*words, "--json")
+    assert said.returncode == 0, said.stderr
+    return json.loads(said.stdout)
+
+
+def test_a_second_up_says_that_a_head_runs(run: Hn) -> None:
+    said = run("up")
+    assert said.returncode == 0
+    assert said.stdout.startswith("A head is running already: cluster test, process ")
+
+
+def test_submit_and_wait_gives_the_output_and_the_success_of_a_program(run: Hn) -> None:
+    good = run("job", "submit", "--wait", "echo hello from %CCP_JOBID%")
+    assert good.returncode == 0, good.stderr
+    number = re.search(r"ID: (\d+)\.", good.stdout)
+    assert number
+    assert good.stdout.endswith(f"hello from {number[1]}\n")
+    bad = run("job", "submit", "--wait", "sh", "-c", "echo no >&2; exit 3")
+    assert bad.returncode == 1
+    assert "failed: 1 task failed" in bad.stdout
+
+
+def test_arguments_reach_a_program_as_they_were_typed(run: Hn) -> None:
+    said = run("job", "submit", "--wait", "printf", "%s|", "a b", "c'd", "$HOME", "*", "")
+    assert said.stdout.endswith("\na b|c'd|$HOME|*||"), said.stdout + said.stderr
+
+
+def test_a_sweep_runs_once_for_each_number(run: Hn) -> None:
+    number = submitted(run, "/parametric:1-9:2", "/env:GREETING=hi", "sh", "-c", "echo $GREETING *")
+    assert run("job", "wait", str(number)).returncode == 0
+    assert run("task", "output", f"{number}.1.3").stdout == "hi 5\n"
+    tasks = document(run, "job", "listtasks", str(number), "/expandparametric")
+    assert [task["instance"] for task in tasks] == [None, 1, 2, 3, 4, 5]
+    refused = run("task", "output", f"{number}.1")
+    assert (refused.returncode, "sweep of 5" in refused.stderr) == (2, True)
+
+
+def test_a_flow_is_built_step_by_step(run: Hn) -> None:
+    number = run("job", "new", "/jobname:flow").stdout.split()[3]
+    run("job", "add", number, "/name:first", "echo one")
+    run("job", "add", number, "/name:second", "/depend:first", "echo two")
+    assert run("job", "submit", f"/id:{number}").returncode == 0
+    assert run("job", "wait", number).stdout.startswith(f"Job {number} 'flow' finished: 2 tasks finished")
+    first, second = document(run, "job", "listtasks", number)
+    assert second["started"] >= first["ended"]
+    assert "State                   : Finished\n" in run("task", "view", f"{number}.2").stdout
+
+
+def test_a_job_that_waits_is_explained_and_can_be_changed_and_canceled(run: Hn) -> None:
+    blocker = submitted(run, "/numprocessors:2", "/runtime:10", "sleep 600")
+    waiting = submitted(run, "/numprocessors:2", "/jobname:patient", "true")
+    told = run("job", "explain", str(waiting)).stdout
+    assert told.startswith(f'Job {waiting} "patient" of ')
+    assert "Why it waits\n  - " in told
+    assert "What you can do\n" in told
+    assert document(run, "job", "explain", str(waiting))["reasons"]
+    assert run("job", "modify", str(waiting), "/priority:Highest").returncode == 0
+    assert document(run, "job", "view", str(waiting))["priority_name"] == "Highest"
+    listed = [job["id"] for job in document(run, "job", "list")]
+    assert {blocker, waiting} <= set(listed)
+    wait_until(lambda: document(run, "job", "view", str(blocker))["tasks"]["running"] == 1)
+    assert run("job", "cancel", str(blocker), "/force", "/message:enough").returncode == 0
+    assert run("job", "wait", str(blocker)).returncode == 1
+    assert run("job", "wait", str(waiting)).returncode == 0
+
+
+def test_output_is_followed_while_a_task_runs(run: Hn) -> None:
+    script = "echo one; while [ ! -e go ]; do sleep 0.02; done; echo two; echo three >&2"
+    number = submitted(run, f"/workdir:{_folder(run)}", "sh", "-c", script)
+    wait_until(lambda: run("task", "view", f"{number}.1", "/peekoutput").stdout.rstrip().endswith(": one"))
+    (_folder(run) / "go").touch()
+    assert run("task", "output", f"{number}.1", "--follow").stdout == "one\ntwo\nthree\n"
+
+
+def test_a_job_goes_around_as_a_file(run: Hn, tmp_path: Path) -> None:
+    number = submitted(run, "/jobname:around", "/priority:Lowest", "echo round")
+    file = tmp_path / "job.xml"
+    file.write_text(run("job", "export", str(number)).stdout)
+    assert run("check", str(file)).returncode == 0
+    again = submitted(run, f"/jobfile:{file}", "/jobname:again")
+    assert run("job", "wait", str(again)).stdout.startswith(f"Job {again} 'again' finished")
+    assert document(run, "job", "view", str(again))["priority_name"] == "Lowest"
+
+
+def test_the_node_and_its_processors_are_shown(run: Hn) -> None:
+    (node,) = document(run, "node", "list")
+    assert (node["processors"], node["state"]) == (2, "Ready")
+    assert run("node", "view", node["name"]).stdout.startswith(f"Node Name               : {node['name']}\n")
+    number = submitted(run, "sleep 600")
+    wait_until(lambda: f"TaskRunning      {number} " in run("node", "listcores").stdout)
+    run("job", "cancel", str(number), "/force")
+    assert run("node", "pause", node["name"]).stdout == f"Node {node['name']} has been paused.\n"
+    assert document(run, "node", "list", "/state:ready") == []
+    assert run("node", "resume", node["name"]).returncode == 0
+
+
+def test_the_head_refuses_what_it_cannot_do(run: Hn) -> None:
+    for words, status in (
+        (["job", "view", "999999"], 1),
+        (["job", "submit", "/priority:4001", "true"], 2),
+        (["job", "submit", "/numprocessors:64", "true"], 2),
+        (["job", "submit", "/runtime:soon", "true"], 2),
+        (["node", "view", "nowhere"], 1),
+        (["cluster", "params", "HeartbeatInterval=often"], 2),
+    ):
+        said = run(*words)
+        assert (said.returncode, said.stdout) == (status, ""), words
+        assert re.fullmatch(r"hn: .+\n", said.stderr)
+
+
+def test_a_head_without_nodes_comes_up_and_goes_down(tmp_path: Path) -> None:
+    assert hn("up", "--nodes", "0", state=tmp_path).returncode == 0
+    said = hn("job", "submit", "true", state=tmp_path)
+    assert said.returncode == 0, said.stderr
+    down = hn("down", state=tmp_path)
+    assert (down.stdout, down.returncode) == ("The head has ended.\n", 0)
+    assert "start one with: hn up" in hn("job", "list", state=tmp_path).stderr
+    assert hn("up", "--nodes", "0", state=tmp_path).returncode == 0
+    assert hn("job", "list", "--quiet", state=tmp_path).stdout == "1\n"
+    assert hn("down", state=tmp_path).returncode == 0
+
+
+def test_a_head_that_cannot_start_says_why(tmp_path: Path) -> None:
+    (tmp_path / "journal.db").mkdir()
+    said = hn("up", "--nodes", "0", state=tmp_path)
+    assert said.returncode == 1
+    assert said.stderr.startswith("hn: the head ended with status ")
+    assert "\n  | " in said.stderr
+
+
+def _folder(run: Hn) -> Path:
+    folder = Path(document(run, "cluster", "view")["state_directory"]).parent / "work"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "it did not become true in time"
+        time.sleep(0.02)
