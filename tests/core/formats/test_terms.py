@@ -184,6 +184,12 @@ def test_a_job_counts_what_its_first_sized_task_counts() -> None:
     assert (spec.unit, [task.minimum for task in spec.tasks]) == (UnitType.NODE, [1, 2])
 
 
+def test_an_empty_job_that_was_made_before_takes_the_unit_of_its_first_task() -> None:
+    assert read_terms({}, [{"numnodes": "2"}], JobSpec(name="made before")).unit is UnitType.NODE
+    with pytest.raises(BadRequest, match="the job counts processors and a task nodes"):
+        read_terms({}, [{"numnodes": "2"}], JobSpec(tasks=(TaskSpec(),)))
+
+
 @pytest.mark.parametrize(
     ("job", "tasks", "code", "said"),
     [

@@ -9,9 +9,17 @@ from typing import Any
 
 import msgspec
 
-from headnode.core.formats.dates import parse_date_time
 from headnode.core.formats.nearest import nearest
 from headnode.core.formats.term_names import JOB_TERMS, TASK_TERMS, Term, split_terms
+from headnode.core.formats.term_values import (
+    Fields,
+    hold_until,
+    job_size,
+    per_node,
+    read_pairs,
+    read_properties,
+    task_size,
+)
 from headnode.core.formats.values import (
     EXIT_CODES,
     FLAG,
@@ -28,7 +36,7 @@ from headnode.core.formats.values import (
     parse_int,
     parse_least,
 )
-from headnode.core.model.errors import BadRequest, Broken
+from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec, UnitType
 from headnode.core.model.quantities import Instant
 from headnode.core.model.task import TaskSpec, TaskType
@@ -43,7 +51,6 @@ __all__ = [
     "split_terms",
 ]
 
-Fields = dict[str, Any]
 Read = Callable[[Any], Any]
 
 UNITS: Mapping[str, UnitType] = {
@@ -53,10 +60,7 @@ UNITS: Mapping[str, UnitType] = {
 }
 """Which unit an option of size counts."""
 
-_SPAN = re.compile(r"\s*(\*|\d{1,9})\s*(?:-\s*(\*|\d{1,9})\s*)?\Z", re.ASCII)
 _SWEEP = re.compile(r"\s*(?:(-?\d{1,10})\s*-\s*)?(-?\d{1,10})\s*(?::\s*(\d{1,10})\s*)?\Z", re.ASCII)
-_PROPERTIES = re.compile(r"\w+=[^=;]*(?:;\w+=[^=;]*)*")
-_NEXT_VARIABLE = re.compile(r";(?=[^=;\s]+=)")
 
 _JOB: Mapping[str, tuple[str, Read]] = {
     "jobname": ("name", TEXT.read),
@@ -99,7 +103,7 @@ _TASK: Mapping[str, tuple[str, Read]] = {
     "requirednodes": ("required_nodes", NODES.read),
     "requestednodegroup": ("node_group", TEXT.read),
     "validexitcodes": ("valid_exit_codes", EXIT_CODES.read),
-    "env": ("environment", lambda value: _pairs(value)),
+    "env": ("environment", read_pairs),
 }
 
 
@@ -119,8 +123,7 @@ def read_terms(
     spec = read_job_terms(job, base, now=now)
     tasks = [_known(terms, TASK_TERMS, "task") for terms in tasks]
     units = [unit for terms in tasks if (unit := _unit_of(terms))]
-    says_size = base is not None or _unit_of(_known(job, JOB_TERMS, "job")) is not None
-    unit = spec.unit if says_size or not units else units[0]
+    unit = spec.unit if _says_unit(spec, job) or not units else units[0]
     other = next((unit_of_task for unit_of_task in units if unit_of_task is not unit), None)
     if other:
         raise BadRequest(
@@ -130,6 +133,12 @@ def read_terms(
         )
     added = tuple(read_task_terms(terms) for terms in tasks)
     return msgspec.structs.replace(spec, unit=unit, tasks=spec.tasks + added)
+
+
+def _says_unit(spec: JobSpec, job: Mapping[str, Any]) -> bool:
+    """Whether something counts in the unit of the job already."""
+    sized = spec.minimum is not None or spec.maximum is not None or spec.unit is not UnitType.PROCESSOR
+    return sized or bool(spec.tasks) or _unit_of(_known(job, JOB_TERMS, "job")) is not None
 
 
 def read_job_terms(
@@ -147,11 +156,11 @@ def read_job_terms(
             field, read = _JOB[name]
             fields[field] = _option(name, text, read)
         elif name in UNITS:
-            fields |= _option(name, text, _job_size) | {"unit": UNITS[name]}
+            fields |= _option(name, text, job_size) | {"unit": UNITS[name]}
         elif name == "holduntil":
-            fields["hold_until"] = _option(name, text, lambda text: _hold_until(text, now))
+            fields["hold_until"] = _option(name, text, lambda text: hold_until(text, now))
         elif name == "jobenv":
-            fields["environment"] = spec.environment | _option(name, text, _pairs)
+            fields["environment"] = spec.environment | _option(name, text, read_pairs)
         else:
             fields |= _option(name, text, _SEVERAL[name])
     return msgspec.structs.replace(spec, **fields)
@@ -173,7 +182,7 @@ def read_task_terms(terms: Mapping[str, Any]) -> TaskSpec:
             field, read = _TASK[name]
             fields[field] = _option(name, text, read)
         elif name in UNITS:
-            fields |= _option(name, text, _task_size)
+            fields |= _option(name, text, task_size)
     kind = fields.get("kind")
     if kind in (TaskType.NODE_PREP, TaskType.NODE_RELEASE, TaskType.SERVICE) and "rerunnable" not in known:
         fields["rerunnable"] = False
@@ -242,74 +251,6 @@ def _unit_of(known: Mapping[str, Any]) -> UnitType | None:
     return UNITS[sizes[0]] if sizes else None
 
 
-def _span(text: str) -> tuple[int | None, int | None]:
-    """Read min[-max]; None stands for an asterisk."""
-    found = _SPAN.match(text)
-    if not found:
-        raise BadRequest(
-            code="size",
-            what=f"{text!r} is not a size",
-            fix="write min-max, one number for both, or * for calculated, for example 2-8",
-        )
-    low, high = found[1], found[2] or found[1]
-    return (None if low == "*" else int(low)), (None if high == "*" else int(high))
-
-
-def _job_size(text: str) -> Fields:
-    minimum, maximum = _span(text)
-    return {"minimum": minimum, "maximum": maximum}
-
-
-def _task_size(text: str) -> Fields:
-    minimum, maximum = _span(text)
-    if minimum is None or maximum is None:
-        raise BadRequest(
-            code="size", what=f"{text!r} leaves the size of a task open", fix="write numbers, for example 1-4"
-        )
-    return {"minimum": minimum, "maximum": maximum}
-
-
-def _per_node(what: str) -> Callable[[str], Fields]:
-    def read(text: str) -> Fields:
-        minimum, maximum = _span(text) if text.strip() else (None, None)
-        given = maximum if "-" in text else None
-        return {f"minimum_{what}": minimum or None, f"maximum_{what}": given or None}
-
-    return read
-
-
-def _hold_until(text: str, now: Instant | None) -> Instant | None:
-    if not text.strip():
-        return None
-    if not re.fullmatch(r"\s*[0-9]{1,9}\s*", text):
-        return parse_date_time(text)
-    if now is None:
-        raise Broken(code="no-clock", what="a hold-until in minutes was read without the time")
-    return Instant(now + 60 * int(text))
-
-
-def _pairs(value: str | Mapping[str, str]) -> dict[str, str]:
-    """Read ``name=value;name=value``; a semicolon that no name follows belongs to the value."""
-    if isinstance(value, Mapping):
-        return dict(value)
-    pairs = [pair.partition("=") for pair in _NEXT_VARIABLE.split(value) if pair]
-    if not all(name.strip() and equals for name, equals, _ in pairs):
-        raise BadRequest(
-            code="pairs", what=f"{value!r} is not a list of n=v", fix="write name=value;name=value"
-        )
-    return {name.strip(): text for name, _, text in pairs}
-
-
-def _properties(value: str | Mapping[str, str]) -> Fields:
-    if isinstance(value, str) and value and not _PROPERTIES.fullmatch(value):
-        raise BadRequest(
-            code="pairs",
-            what=f"{value!r} is not a list of custom properties",
-            fix="write name=value;name=value, names of letters, digits and underscores",
-        )
-    return {"properties": _pairs(value)}
-
-
 def _sweep(known: Mapping[str, Any], kind: TaskType | None) -> Fields:
     text = known.get("parametric")
     if text is None and kind is not TaskType.SWEEP:
@@ -340,7 +281,7 @@ def _failure(known: Mapping[str, Any]) -> Fields:
 
 
 _SEVERAL: Mapping[str, Callable[[Any], Fields]] = {
-    "memorypernode": _per_node("memory"),
-    "corespernode": _per_node("processors_per_node"),
-    "customproperties": _properties,
+    "memorypernode": per_node("memory"),
+    "corespernode": per_node("processors_per_node"),
+    "customproperties": read_properties,
 }
