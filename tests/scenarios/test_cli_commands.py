@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 import threading
@@ -478,3 +479,27 @@ def test_an_answer_may_come_in_pieces(tmp_path: Path) -> None:
     assert len(frame(large)) > 3_000_000
     with ScriptedHead(tmp_path, {"jobs": large}):
         assert hn("job", "list", "/all", "--quiet", state=tmp_path).stdout.count("\n") == 3000
+
+
+def test_an_interrupted_wait_says_that_the_job_goes_on(tmp_path: Path) -> None:
+    asked = threading.Event()
+    release = threading.Event()
+
+    def watch(_: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        yield {"jobs": [job(12)]}
+        asked.set()
+        release.wait(timeout=60)
+
+    with ScriptedHead(tmp_path, {"watch_job": watch}):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "headnode.apps.cli", "job", "wait", "12"],
+            env={**os.environ, "HEADNODE_STATE": str(tmp_path)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert asked.wait(timeout=60)  # then it waits for our news
+        process.send_signal(signal.SIGINT)
+        said, error = process.communicate(timeout=60)
+        release.set()
+    assert (said, error, process.returncode) == ("", "hn: no longer waiting; the job goes on\n", 130)

@@ -25,9 +25,13 @@ def wait_for(jobs: "Sequence[int]", client: "Client", out: "Output", *, show_out
     With `show_output`, a job of one task whose output was captured shows it, as if it had run here.
     """
     ended: list[dict[str, Any]] = []
-    with _display(out) as shown:
-        for ended in _states(list(jobs), client):
-            shown(ended)
+    try:
+        with _display(out) as shown:
+            for ended in _states(list(jobs), client):
+                shown(ended)
+    except KeyboardInterrupt:
+        out.note(f"no longer waiting; {'the job goes' if len(jobs) == 1 else 'the jobs go'} on")
+        raise
     for job in ended:
         out.said(ending(job), job, job["id"])
         if show_output and out.for_people and job["tasks"]["total"] == 1:
