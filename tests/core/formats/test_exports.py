@@ -68,6 +68,7 @@ def test_ccs_gets_a_sweep_as_tasks_of_one_name() -> None:
 
 
 def test_ccs_refuses_to_list_a_very_large_sweep() -> None:
+    assert write_job(JobSpec(tasks=(sweep(10_000),)), CCS)[0].count(b"<Task ") == 10_000
     with pytest.raises(BadRequest, match="export it as hpcpack") as caught:
         write_job(JobSpec(tasks=(sweep(10_001),)), CCS)
     assert caught.value.code == "too-large"

@@ -151,7 +151,9 @@ def read_job_terms(
     """
     spec = base or JobSpec(dialect="terms")
     fields: Fields = {}
-    for name, text in _known(terms, JOB_TERMS, "job").items():
+    known = _known(terms, JOB_TERMS, "job")
+    _unit_of(known)  # refuses two of them
+    for name, text in known.items():
         if name in _JOB:
             field, read = _JOB[name]
             fields[field] = _option(name, text, read)
@@ -175,7 +177,7 @@ def read_task_terms(terms: Mapping[str, Any]) -> TaskSpec:
     Source:  CCS, "Standard job and task options", row *rerunnable*: the default is true.
     """
     known = _known(terms, TASK_TERMS, "task")
-    _unit_of(known)
+    _unit_of(known)  # refuses two of them
     fields: Fields = {"rerunnable": True}
     for name, text in known.items():
         if name in _TASK:
