@@ -41,7 +41,7 @@ def test_the_instances_of_a_sweep_take_one_processor_each() -> None:
     asked = read_arguments(["/numprocessors:8", "/parametric:1-100"], job_submit.OPTIONS, 0)
     spec = read_terms(job_terms(asked), [only_task_terms(asked, ["echo", "*"])], None, now=None)
     assert (spec.minimum, spec.maximum, spec.tasks[0].minimum, spec.tasks[0].maximum) == (8, 8, 1, 1)
-    assert (spec.tasks[0].instances, spec.tasks[0].command) == (100, "echo *")
+    assert (spec.tasks[0].instances, spec.tasks[0].command) == (100, "echo '*'")
 
 
 def test_a_size_to_be_calculated_stays_with_the_job() -> None:
@@ -67,7 +67,7 @@ def test_an_added_task_keeps_its_own_name_and_environment() -> None:
         (["echo a  b"], "echo a  b"),
         (["echo", "a  b"], "echo 'a  b'"),
         (["prog", "", "it's"], "prog '' 'it'\"'\"'s'"),
-        (["prog", "*", "%CCP_JOBID%", "/x:y", "a=b"], "prog * %CCP_JOBID% /x:y a=b"),
+        (["prog", "*", "%CCP_JOBID%", "/x:y", "a=b"], "prog '*' %CCP_JOBID% /x:y a=b"),
         (["prog", "$HOME", "a;b", "~", "ä"], "prog '$HOME' 'a;b' '~' 'ä'"),
     ],
 )

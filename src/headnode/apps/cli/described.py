@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from headnode.apps.cli.options import Asked, Option
 
 SIZES = ("numprocessors", "numnodes", "numsockets")
-_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./-_^*#")
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./-_^")
 
 
 def job_terms(asked: "Asked") -> "dict[str, str]":
@@ -54,10 +54,10 @@ def command_line(words: "Sequence[str]") -> str:
     """Return the words of a program as one command line.
 
     A single word is a command line already, as in ``hn job submit "echo a b"``; several are quoted where
-    they need it, so that the program gets them as they were typed.
+    they need it, so that the program gets them as they were typed and no shell on the way changes them.
 
     >>> command_line(["echo", "a b", "*"]), command_line(["echo a b"])
-    ("echo 'a b' *", 'echo a b')
+    ("echo 'a b' '*'", 'echo a b')
     """
     return words[0] if len(words) == 1 else " ".join(map(_quoted, words))
 

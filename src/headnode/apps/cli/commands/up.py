@@ -59,7 +59,7 @@ def _welcome(started: "dict[str, Any]", directory: str) -> str:
     return (
         f"Cluster {started['name']} is up: {nodes}, {processors}. State and log are in {directory}.\n"
         "\n"
-        '  first job    hn job submit --wait "echo hello from $CCP_JOBID"\n'
+        "  first job    hn job submit --wait echo hello from job %CCP_JOBID%\n"
         "  a sweep      hn job submit --wait /parametric:1-100 echo '*'\n"
         "  your jobs    hn job list /state:*\n"
         "  the nodes    hn node list\n"
