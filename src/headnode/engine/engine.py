@@ -26,6 +26,7 @@ Answer = tuple[Event, ...] | Refused | Unavailable
 """What became of a command: the events it caused, or why not."""
 
 EVENTS_PER_SNAPSHOT = 50_000
+AFTER_TROUBLE = 1.0  # seconds until the next try when the journal could not write
 MOST_ROUNDS = 10_000  # of settling after one batch; more is a bug
 
 
@@ -49,6 +50,7 @@ class Engine:
         self.kept = 0  # of the last event in a snapshot
         self.last_plan: Plan | None = None
         self._pass_not_before = 0.0
+        self._retry_at: Instant | None = None  # when to try again what the journal could not write
         self.recover()
 
     @property
@@ -82,7 +84,9 @@ class Engine:
         except Unavailable as error:
             log.error("the journal cannot write: %s", error)
             self.recover()
+            self._retry_at = Instant(now + AFTER_TROUBLE)
             return [error for _ in batch]
+        self._retry_at = None
         self.effects.perform(facts, self.cluster)
         return answers
 
@@ -141,6 +145,7 @@ class Engine:
     def tick(self) -> None:
         """Do what time asks for: let holds go, end what is overdue, run a pass that had to wait."""
         now = self.clock.now()
+        self._retry_at = None
         self.cluster.release_due(now)
         overdue: list[c.Command] = []
         deadlines = self.cluster.deadlines
@@ -151,6 +156,8 @@ class Engine:
 
     def next_wake(self) -> Instant | None:
         """Return when `tick` has something to do; None when time alone changes nothing."""
+        if self._retry_at is not None:
+            return self._retry_at
         times = [*self.cluster.held.values()]
         if self.cluster.deadlines:
             times.append(self.cluster.deadlines[0][0])

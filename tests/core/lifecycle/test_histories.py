@@ -1,6 +1,7 @@
 """Long random histories: every invariant holds after each step, every arrow is taken, and a restart
 remembers exactly what was."""
 
+import contextlib
 import random
 
 import pytest
@@ -10,7 +11,7 @@ from headnode.core.lifecycle import arrows, fold_instances, fold_nodes
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle import fold as folding
 from headnode.core.lifecycle.records import decode_spec
-from headnode.core.model.errors import HeadnodeError
+from headnode.core.model.errors import Refused
 from headnode.core.model.job import JobSpec
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import FOREVER, Instant, JobId, Priority, Seconds
@@ -34,10 +35,8 @@ class Player:
             + [self.stop, self.stop_task, self.requeue, self.requeue_task, self.modify, self.add_task,
                self.progress, self.time, self.node, self.node, self.submit_created, self.parameter]
         )  # fmt: skip
-        try:
+        with contextlib.suppress(Refused):  # a Broken must come through
             move()
-        except HeadnodeError as error:
-            assert error.code not in ("invariant", "no-arrow", "endless"), str(error)
         if self.random.random() < 0.05:
             self.world.check_replay()
 
@@ -219,6 +218,28 @@ def test_any_history_keeps_every_invariant_and_replays_to_the_same_state(seed: i
     player.world.check_replay()
 
 
+def tour_of_a_node(world: World) -> None:
+    """Take a node through what chance may leave out."""
+    facts = NodeFacts(name="tour", processors=1)
+    for commands in (
+        [c.RegisterNode(facts=facts), c.RegisterNode(facts=NodeFacts(name="tour", processors=2)), "remove"],
+        [c.RegisterNode(facts=facts), "approve", "pause", "resume", "remove"],
+        [
+            c.RegisterNode(facts=facts, approved=True),
+            "pause",
+            c.NodeVanished(node="tour"),
+            "resume",
+            "remove",
+        ],
+        [c.RegisterNode(facts=facts, approved=True), c.NodeVanished(node="tour"), "pause", "remove"],
+    ):
+        for command in commands:
+            wish = (
+                command if not isinstance(command, str) else c.ChangeNode(by=ROOT, node="tour", wish=command)
+            )
+            world.do(wish)
+
+
 def test_every_arrow_of_the_three_life_cycles_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that no history takes would be dead, or untested."""
     taken: set[tuple[object, type, object]] = set()
@@ -241,6 +262,7 @@ def test_every_arrow_of_the_three_life_cycles_is_taken(monkeypatch: pytest.Monke
         player = Player(seed)
         for _ in range(STEPS):
             player.step()
+    tour_of_a_node(World(1))
     rows = {
         (state, event, to)
         for table in (arrows.JOB_ARROWS, arrows.INSTANCE_ARROWS, arrows.NODE_ARROWS)

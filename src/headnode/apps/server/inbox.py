@@ -2,14 +2,16 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.events import Event
-from headnode.core.model.errors import Broken, Refused, Unavailable
 from headnode.engine.engine import Engine
 
 log = logging.getLogger("headnode.server")
+
+LONGEST_SLEEP = 60.0  # seconds; clocks are set, so no sleep is trusted for longer
 
 
 class Inbox:
@@ -32,20 +34,28 @@ class Inbox:
 
     def _flush(self) -> None:
         batch, self._waiting = self._waiting, []
-        try:
-            answers: Sequence[object] = self._engine.handle([command for command, _ in batch])
-        except Broken as error:
-            log.critical("the engine is broken and ends: %s", error)
-            self._fatal()
-            return
+        with self._or_die():
+            answers = self._engine.handle([command for command, _ in batch])
         for (_, future), answer in zip(batch, answers, strict=True):
             if future.done():
                 continue
-            if isinstance(answer, Refused | Unavailable):
-                future.set_exception(answer)
-            elif isinstance(answer, tuple):
+            if isinstance(answer, tuple):
                 future.set_result(answer)
+            else:
+                future.set_exception(answer)
         self.set_alarm()
+
+    @contextmanager
+    def _or_die(self) -> Iterator[None]:
+        """End the process when the engine fails: memory may be half changed; only the journal is right."""
+        survived = False
+        try:
+            yield
+            survived = True
+        finally:
+            if not survived:
+                log.critical("the engine is broken: this head ends, and the next one reads the journal")
+                self._fatal()
 
     def set_alarm(self) -> None:
         """See to it that the engine is woken when time asks for something."""
@@ -54,19 +64,11 @@ class Inbox:
             self._timer = None
         wake = self._engine.next_wake()
         if wake is not None:
-            delay = min(max(0.0, wake - self._engine.clock.now()), 3600.0)
+            delay = min(max(0.0, wake - self._engine.clock.now()), LONGEST_SLEEP)
             self._timer = asyncio.get_running_loop().call_later(delay, self._ring)
 
     def _ring(self) -> None:
         self._timer = None
-        try:
+        with self._or_die():
             self._engine.tick()
-        except Broken as error:
-            log.critical("the engine is broken and ends: %s", error)
-            self._fatal()
-            return
-        except Unavailable as error:
-            log.error("what time asked for could not be recorded: %s", error)
-            self._timer = asyncio.get_running_loop().call_later(1.0, self._ring)
-            return
         self.set_alarm()

@@ -11,6 +11,7 @@ from headnode.core.lifecycle.events import Place
 from headnode.core.lifecycle.flow import Flow
 from headnode.core.lifecycle.records import JobRecord, TaskProgress
 from headnode.core.model.job import UnitType
+from headnode.core.model.node import NodeState
 from headnode.core.model.quantities import Instant
 from headnode.core.model.task import TaskSpec
 
@@ -106,7 +107,7 @@ class _Room:
     def _may_use(self, node: str) -> bool:
         task = self._task
         record = self._cluster.nodes.get(node)
-        if record is None:
+        if record is None or record.state not in (NodeState.READY, NodeState.PAUSED):
             return False
         named = {name.lower() for name in task.required_nodes}
         groups = {group.lower() for group in record.facts.groups}

@@ -25,6 +25,7 @@ def moved(cluster: Cluster, event: e.NodeFact) -> None:
     known = cluster.node(event.node)
     known.state = node_target(known.state, event)
     known.since = event.at
+    cluster.touched |= cluster.holders.get(event.node, set())  # their tasks may go there now, or no longer
     cluster.pass_needed = True
 
 
