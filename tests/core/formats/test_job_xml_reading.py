@@ -195,6 +195,20 @@ def test_hpc_pack_properties_reach_their_fields() -> None:
     assert spec.properties == {"n": "v", "m": ""}
 
 
+def test_empty_lists_ask_for_nothing_and_empty_exit_codes_are_the_usual_one() -> None:
+    lists = [
+        "OrderBy",
+        "ParentJobIds",
+        "JobValidExitCodes",
+        "NodeGroups",
+        "RequestedNodes",
+        "SoftwareLicense",
+        "HoldUntil",
+    ]
+    assert job(" ".join(f'{name}=" "' for name in lists)) == job()
+    assert job('JobValidExitCodes=""').valid_exit_codes == ((0, 0),)
+
+
 def test_a_task_alone_is_a_job_of_that_one_task() -> None:
     spec, report = read_job(f'<Task {R2_SPACE} CommandLine="x" Name="n"/>')
     assert [(task.command, task.name) for task in spec.tasks] == [("x", "n")]
