@@ -1,0 +1,132 @@
+"""The variables a task finds around it.
+
+Precedence, the later wins: the user's base, the job's, the task's, the scheduler's.
+Source: HPC Pack environment of a task; the names beginning with HEADNODE are our own.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from headnode.core.lifecycle.events import Place
+from headnode.core.model.job import JobSpec, UnitType
+from headnode.core.model.quantities import FOREVER, JobId, Seconds
+from headnode.core.model.task import TaskSpec, TaskType
+
+INFINITE_RUN_TIME = 2147483647  # how CCP_RUNTIME says that there is no limit
+LONGEST_NODE_LIST = 2048  # characters; a longer CCP_NODES says OVERFLOW
+OVERFLOW = "Overflow"
+
+TASK_MARKER = "HEADNODE_TASK"  # job.task.instance.attempt: which instance a process belongs to
+SHEPHERD_MARKER = "HEADNODE_SHEPHERD"  # unique on the machine: which shepherd a process belongs to
+
+
+class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a recipe must know besides the job: who runs it, and where.
+
+    `base` holds the user's own variables (at least HOME); `marker` is unique for each shepherd.
+    """
+
+    job: JobId
+    spec: JobSpec
+    node: str
+    cluster: str
+    scheduler: str
+    base: dict[str, str]
+    marker: str = ""
+    previous_job: JobId | None = None
+    processors_per_socket: int = 1
+
+    @property
+    def home(self) -> str:
+        """The user's home directory."""
+        return self.base["HOME"]
+
+
+def users_variables(around: Surroundings, task: TaskSpec) -> dict[str, str]:
+    """Return what the user decides: base, job and task; an empty value takes a name away."""
+    merged = {**around.base, **around.spec.environment, **task.environment}
+    asked_away = {name for own in (around.spec.environment, task.environment) for name in own}
+    return {name: value for name, value in merged.items() if value or name not in asked_away}
+
+
+def task_variables(around: Surroundings, number: int, task: TaskSpec, place: Place) -> dict[str, str]:
+    """Return the scheduler's variables that are the same for every instance of a task at a place."""
+    return {
+        **_job_variables(around),
+        **_place_variables(around, place),
+        "CCP_TASKID": str(number),
+        "CCP_TASKSYSTEMID": str(number),
+        "CCP_TASKCONTEXT": f"{around.job}.{number}",
+        "CCP_EXCLUSIVE": str(task.exclusive),
+        "CCP_RERUNNABLE": str(task.rerunnable),
+        "CCP_RUNTIME": _run_time(task.run_time),
+        "CCP_ENVLIST": ",".join(sorted({**around.spec.environment, **task.environment})),
+    }
+
+
+def instance_variables(
+    job: JobId, number: int, task: TaskSpec, instance: int, attempt: int
+) -> dict[str, str]:
+    """Return the scheduler's variables that differ between the instances of a task.
+
+    A basic task has the instance 0, as HPC Pack says it.
+    """
+    swept = task.kind is TaskType.SWEEP
+    own = {
+        "CCP_TASKINSTANCEID": str(instance if swept else 0),
+        "CCP_RETRY_COUNT": str(max(attempt - 1, 0)),
+        TASK_MARKER: f"{job}.{number}.{instance}.{attempt}",
+    }
+    return {**own, "HEADNODE_VALUE": str(task.value(instance))} if swept else own
+
+
+def node_list(place: Place, count_of: Mapping[str, int]) -> str:
+    """Return ``<nodes> <node> <count> ...``, or Overflow when that is too long for a variable.
+
+    >>> node_list((("n1", (0, 1)), ("n2", (5,))), {"n1": 2, "n2": 1})
+    '2 n1 2 n2 1'
+    """
+    text = " ".join([str(len(place)), *(f"{node} {count_of[node]}" for node, _ in place)])
+    return text if len(text) <= LONGEST_NODE_LIST else OVERFLOW
+
+
+def _job_variables(around: Surroundings) -> dict[str, str]:
+    own = {
+        "CCP_CLUSTER_NAME": around.cluster,
+        "CCP_SCHEDULER": around.scheduler,
+        "CCP_JOBID": str(around.job),
+        "CCP_JOBNAME": around.spec.name,
+        "CCP_JOBTYPE": "Batch",
+        "CCP_JOBTEMPLATE": around.spec.template or "Default",
+        "HEADNODE_JOB": str(around.job),
+        "HEADNODE_NODE": around.node,
+        SHEPHERD_MARKER: around.marker,
+    }
+    return own if around.previous_job is None else {**own, "CCP_PREVIOUS_JOB_ID": str(around.previous_job)}
+
+
+def _place_variables(around: Surroundings, place: Place) -> dict[str, str]:
+    processors = {node: len(taken) for node, taken in place}
+    here = dict(place).get(around.node, ())
+    return {
+        "CCP_NUMCPUS": str(sum(processors.values())),
+        "CCP_NODES": node_list(place, {node: _units(around, count) for node, count in processors.items()}),
+        "CCP_NODES_CORES": node_list(place, processors),
+        "CCP_COREIDS": " ".join(map(str, here)),
+    }
+
+
+def _units(around: Surroundings, processors: int) -> int:
+    """Count processors of one node in the job's unit; sockets are taken to be those of this node."""
+    match around.spec.unit:
+        case UnitType.NODE:
+            return 1
+        case UnitType.SOCKET:
+            return max(1, processors // around.processors_per_socket)
+        case UnitType.PROCESSOR:
+            return processors
+
+
+def _run_time(limit: Seconds) -> str:
+    return str(INFINITE_RUN_TIME if limit == FOREVER else int(limit))

@@ -1,0 +1,42 @@
+"""Names of variables in command lines and paths become their values.
+
+Source: CCS, "Standard job and task options": ``%NAME%`` in the command line and ``%USERPROFILE%`` in paths.
+"""
+
+import re
+from collections.abc import Mapping
+
+ALSO_KNOWN_AS = {"USERPROFILE": "HOME", "USERNAME": "USER"}
+"""Names that job files from elsewhere use, and what they are called here."""
+
+_PERCENT = re.compile(r"%([A-Za-z_][A-Za-z0-9_.()]*)%")
+_DOLLAR = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
+
+
+def expand_percent(text: str, environment: Mapping[str, str]) -> str:
+    """Put values in for ``%NAME%``, whatever the case of the letters; unknown names stay as they are.
+
+    >>> expand_percent(r"%userprofile%/in.%CCP_JOBID%.dat 100%%", {"HOME": "/home/ann", "CCP_JOBID": "7"})
+    '/home/ann/in.7.dat 100%%'
+    """
+    if "%" not in text:
+        return text
+    values = {name.upper(): value for name, value in environment.items()}
+
+    def value_of(found: re.Match[str]) -> str:
+        name = found[1].upper()
+        return values.get(name, values.get(ALSO_KNOWN_AS.get(name, name), found[0]))
+
+    return _PERCENT.sub(value_of, text)
+
+
+def expand_path(text: str, environment: Mapping[str, str]) -> str:
+    """Put values in for ``%NAME%``, ``$NAME`` and ``${NAME}``; unknown names stay as they are.
+
+    >>> expand_path("$HOME/${CCP_JOBID}/%HOME%/$nothing", {"HOME": "/home/ann", "CCP_JOBID": "7"})
+    '/home/ann/7//home/ann/$nothing'
+    """
+    text = expand_percent(text, environment)
+    if "$" not in text:
+        return text
+    return _DOLLAR.sub(lambda found: environment.get(found[1] or found[2], found[0]), text)

@@ -1,0 +1,100 @@
+"""A task instance becomes a recipe: what to run, with which variables, where, and with which files.
+
+Source: CCS, "Standard job and task options"; HPC Pack parametric sweeps.
+"""
+
+import posixpath
+import re
+import shlex
+
+import msgspec
+
+from headnode.core.launching.environment import (
+    Surroundings,
+    instance_variables,
+    task_variables,
+    users_variables,
+)
+from headnode.core.launching.expansion import expand_path, expand_percent
+from headnode.core.lifecycle.events import Place
+from headnode.core.model.sweep import substitute
+from headnode.core.model.task import TaskSpec, TaskType
+
+SHELL = "/bin/sh"
+
+_SHELL_CHARACTERS = re.compile(r"[|&;<>()$`\\*?\[#~{}!\n]")
+_ASSIGNMENT = re.compile(r"\s*[A-Za-z_][A-Za-z0-9_]*=")
+_SHELL_WORDS = frozenset(
+    """. : alias bg break case cd command continue eval exec exit export fg for getopts hash if jobs read
+    readonly return set shift times trap type ulimit umask unalias unset until wait while""".split()  # noqa: SIM905
+)
+
+
+class Recipe(msgspec.Struct, frozen=True):
+    """How to run one instance.  Paths are absolute; an empty one is not redirected."""
+
+    argv: tuple[str, ...]
+    environment: dict[str, str]
+    work_directory: str
+    stdin: str
+    stdout: str
+    stderr: str
+
+
+class Preparation:
+    """Everything about a task at a place that its instances share, so that each costs little."""
+
+    def __init__(self, around: Surroundings, number: int, task: TaskSpec, place: Place) -> None:
+        self._around, self._number, self._task = around, number, task
+        self._variables = {
+            **users_variables(around, task),
+            **task_variables(around, number, task, place),
+        }
+
+    def recipe(self, instance: int, attempt: int) -> Recipe:
+        """Return the recipe of one attempt of one instance."""
+        task, around = self._task, self._around
+        variables = self._variables.copy()
+        variables.update(instance_variables(around.job, self._number, task, instance, attempt))
+        work_directory = self._path(task.work_directory, instance, around.home, variables) or around.home
+        variables["CCP_WORKDIR"] = variables["CCP_MPI_WORKDIR"] = work_directory
+        files = [
+            self._path(name, instance, work_directory, variables)
+            for name in (task.standard_input, task.standard_output, task.standard_error)
+        ]
+        variables["CCP_STDIN"], variables["CCP_STDOUT"], variables["CCP_STDERR"] = files
+        command = expand_percent(self._swept(task.command, instance), variables)
+        return Recipe(argv_of(command), variables, work_directory, files[0], files[1], files[2])
+
+    def _swept(self, text: str, instance: int) -> str:
+        if self._task.kind is not TaskType.SWEEP:
+            return text
+        return substitute(text, self._task.value(instance))
+
+    def _path(self, text: str, instance: int, below: str, variables: dict[str, str]) -> str:
+        if not text:
+            return ""
+        return posixpath.normpath(posixpath.join(below, expand_path(self._swept(text, instance), variables)))
+
+
+def recipe(
+    around: Surroundings, number: int, task: TaskSpec, place: Place, instance: int, attempt: int
+) -> Recipe:
+    """Return the recipe of one attempt of one instance of task `number`."""
+    return Preparation(around, number, task, place).recipe(instance, attempt)
+
+
+def argv_of(command: str) -> tuple[str, ...]:
+    """Split a command line; one that needs a shell is handed to ``/bin/sh -c`` whole.
+
+    >>> argv_of("prog 'one two' 3"), argv_of("a | b"), argv_of("exit 3")
+    (('prog', 'one two', '3'), ('/bin/sh', '-c', 'a | b'), ('/bin/sh', '-c', 'exit 3'))
+    """
+    through_shell = (SHELL, "-c", command)
+    if _SHELL_CHARACTERS.search(command) or _ASSIGNMENT.match(command):
+        return through_shell
+    try:
+        words = shlex.split(command)
+    except ValueError:  # a quote without its partner: the shell says so in the output of the task
+        return through_shell
+    return through_shell if not words or words[0] in _SHELL_WORDS else tuple(words)
