@@ -122,6 +122,26 @@ def test_a_job_goes_from_submission_to_the_archive_and_every_verb_shows_it(tmp_p
     run(tmp_path, story)
 
 
+@pytest.mark.parametrize("dialect", ["ccs", "hpcpack-2008", "hpcpack"])
+def test_an_export_of_a_real_job_can_be_submitted_again(tmp_path: Path, dialect: str) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.peer() as peer:
+            terms = {"jobname": "twice", "numprocessors": "1-2"}
+            tasks = [{"command": "a", "name": "t1"}, {"command": "b", "depend": "t1"}]
+            job = (await peer.done(do="submit_job", terms=terms, tasks=tasks))["job"]
+            await scene.end(job)
+            await scene.end(job, exit_code=3)
+            text = (await peer.done(do="export_job", job=job, dialect=dialect))["text"]
+            again = (await peer.done(do="submit_job", jobfile=text))["job"]
+            first, second = [(await peer.done(do="job", job=j))["job"]["spec"] for j in (job, again)]
+            assert [t["command"] for t in second["tasks"]] == ["a", "b"]
+            assert second["tasks"][1]["depends_on"] == ["t1"]
+            assert (first["name"], first["maximum"]) == (second["name"], second["maximum"])
+            assert "Failed" in text
+
+    run(tmp_path, story)
+
+
 def test_pages_of_jobs_follow_each_other_without_gap_or_repetition(tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         async with scene.peer() as peer:

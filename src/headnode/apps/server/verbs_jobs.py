@@ -208,13 +208,12 @@ def _history(desk: Desk, job: JobId, limit: int) -> list[Object]:
 
 async def export_job(desk: Desk, by: User, wish: w.ExportWish) -> Object:  # noqa: ARG001
     """Write a job in one of the dialects."""
-    from headnode.core.formats import compute_cluster_xml  # lxml is large: only who exports pays for it
+    from headnode.apps.server.exporting import live_of  # with lxml: only who exports pays for it
+    from headnode.core.formats.compute_cluster_xml import write_job
 
     found = desk.lookups.job(wish.job)
-    dialect = wish.dialect or (
-        found.spec.dialect if found.spec.dialect.startswith(("ccs", "hpcpack")) else "hpcpack"
-    )
-    text, report = compute_cluster_xml.write_job(found.spec, dialect)
+    own = found.spec.dialect if found.spec.dialect.startswith(("ccs", "hpcpack")) else "hpcpack"
+    text, report = write_job(found.spec, wish.dialect or own, live=live_of(desk, found))
     return {"text": text.decode(), "report": report_json(tuple(report))}
 
 
