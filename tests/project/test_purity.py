@@ -11,8 +11,8 @@ CORE = sorted((SOURCE / "core").rglob("*.py"))
 
 PURE_MODULES = {
     "abc", "bisect", "collections", "dataclasses", "datetime", "difflib", "enum", "fractions", "functools",
-    "heapq", "headnode", "itertools", "math", "msgspec", "operator", "re", "string", "types", "typing",
-    "zoneinfo",
+    "heapq", "headnode", "itertools", "math", "msgspec", "operator", "posixpath", "re", "shlex", "string",
+    "types", "typing", "zoneinfo",
 }  # fmt: skip
 IN_XML_FORMATS = {"lxml", "xml"}
 IMPURE_NAMES = {
