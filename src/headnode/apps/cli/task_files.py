@@ -14,9 +14,12 @@ PIECE = 1 << 16  # bytes
 PAUSE = 0.1  # seconds between two looks at a file that grows
 
 
-def copy_file(path: str, write: "Callable[[bytes], object]", *, last: int | None = None) -> None:
+def copy_file(
+    path: str, write: "Callable[[bytes], object]", *, last: int | None = None, captured: bool = False
+) -> None:
     """Hand the file's bytes to `write`; with `last`, no more than so many of its end.
 
+    A `captured` file that is not there is one that stayed empty: those are not kept.
     Raises:  Refused ``no-output`` when there is no such file, or it may not be read.
     """
     try:
@@ -25,6 +28,9 @@ def copy_file(path: str, write: "Callable[[bytes], object]", *, last: int | None
                 file.seek(max(0, os.fstat(file.fileno()).st_size - last))
             while piece := file.read(PIECE):
                 write(piece)
+    except FileNotFoundError as trouble:
+        if not captured:
+            raise _unreadable(path, trouble) from trouble
     except OSError as trouble:
         raise _unreadable(path, trouble) from trouble
 

@@ -79,4 +79,4 @@ def _show_output(job: int, client: "Client", out: "Output") -> None:
 
     files = client.ask("output", job=job, task=1)
     if files.get("captured") and files.get("standard_output"):
-        copy_file(files["standard_output"], out.raw)
+        copy_file(files["standard_output"], out.raw, captured=True)

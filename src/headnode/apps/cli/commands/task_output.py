@@ -29,7 +29,7 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
     elif asked.flag("follow"):
         _follow(client, question, stream, out)
     else:
-        copy_file(_path(files, stream, question), out.raw)
+        copy_file(_path(files, stream, question), out.raw, captured=bool(files["captured"]))
     return 0
 
 

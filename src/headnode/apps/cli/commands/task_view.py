@@ -29,10 +29,11 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
 def _end_of_output(client: "Client", job: int, task: int, instance: int | None) -> str:
     from headnode.apps.cli.task_files import copy_file
 
-    path = client.ask("output", job=job, task=task, instance=instance)["standard_output"]
+    files = client.ask("output", job=job, task=task, instance=instance)
+    path = files["standard_output"]
     pieces: list[bytes] = []
     if path:
-        copy_file(path, pieces.append, last=PEEK)
+        copy_file(path, pieces.append, last=PEEK, captured=bool(files["captured"]))
     return b"".join(pieces).decode(errors="replace").rstrip("\n")
 
 
