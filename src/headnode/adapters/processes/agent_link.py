@@ -1,0 +1,135 @@
+"""The shepherd's end of its connection to the agent: JSON lists, each behind 4 bytes of length.
+
+Standard library only: this is loaded by the shepherd factory.
+"""
+
+import json
+import select
+import socket
+import struct
+import time
+from typing import Any
+
+REDIAL = 0.1  # seconds between two attempts to reach an agent that is away
+AGENT_SOCKET = "agent.sock"
+_LARGEST = 64 * 1024 * 1024  # bytes
+_CHUNK = 256 * 1024
+
+
+class AgentLink:
+    """A connection that comes and goes.  What is said over it may be lost: the journal has it all."""
+
+    def __init__(self, run_directory: int, uids: tuple[int, ...], poller: select.poll) -> None:
+        """`run_directory` is a descriptor: as the user we may not be able to walk there.
+
+        Only an agent of one of `uids` is believed.
+        """
+        # Through /proc, because the path from the root may be closed to us or too long for an address.
+        self._address = f"/proc/self/fd/{run_directory}/{AGENT_SOCKET}"
+        self._uids, self._poller = uids, poller
+        self._socket: socket.socket | None = None
+        self._heard, self._unsaid = bytearray(), bytearray()
+        self._next_try = 0.0
+
+    @property
+    def up(self) -> bool:
+        """Whether there is a connection."""
+        return self._socket is not None
+
+    @property
+    def descriptor(self) -> int:
+        """The connection's descriptor, or -1."""
+        return self._socket.fileno() if self._socket else -1
+
+    def dial(self) -> bool:
+        """Try to reach the agent if it is time to; True when there is a new connection."""
+        if self._socket is not None or time.monotonic() < self._next_try:
+            return False
+        self._next_try = time.monotonic() + REDIAL
+        channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            channel.connect(self._address)
+        except OSError:
+            channel.close()
+            return False
+        if _uid_of(channel) not in self._uids:
+            channel.close()
+            return False
+        channel.setblocking(False)
+        self._socket, self._heard, self._unsaid = channel, bytearray(), bytearray()
+        self._poller.register(channel, select.POLLIN)
+        return True
+
+    def say(self, message: list[Any]) -> None:
+        """Send a message if there is a connection; what does not fit now goes when there is room."""
+        if self._socket is None:
+            return
+        data = json.dumps(message, separators=(",", ":")).encode()
+        self._unsaid += struct.pack(">I", len(data)) + data
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what waits, as far as there is room."""
+        if self._socket is None:
+            return
+        try:
+            while self._unsaid:
+                sent = self._socket.send(self._unsaid[:_CHUNK])
+                del self._unsaid[:sent]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.drop()
+            return
+        events = select.POLLIN | select.POLLOUT if self._unsaid else select.POLLIN
+        self._poller.modify(self._socket, events)
+
+    def hear(self) -> list[list[Any]]:
+        """Return the messages that have arrived whole; drops the connection when the agent is gone."""
+        if self._socket is None:
+            return []
+        try:
+            data = self._socket.recv(_CHUNK)
+        except BlockingIOError:
+            return []
+        except OSError:
+            data = b""
+        if not data:
+            self.drop()
+            return []
+        self._heard += data
+        return self._whole()
+
+    def _whole(self) -> list[list[Any]]:
+        found, at = [], 0
+        while len(self._heard) - at >= 4:
+            (size,) = struct.unpack_from(">I", self._heard, at)
+            if size > _LARGEST:
+                self.drop()
+                return []
+            if len(self._heard) - at - 4 < size:
+                break
+            found.append(json.loads(self._heard[at + 4 : at + 4 + size]))
+            at += 4 + size
+        del self._heard[:at]
+        return found
+
+    def drop(self) -> None:
+        """Forget the connection."""
+        if self._socket is not None:
+            self._poller.unregister(self._socket)
+            self._socket.close()
+            self._socket = None
+
+    def finish(self, patience: float) -> None:
+        """Send all that waits, for at most `patience` seconds, and hang up."""
+        until = time.monotonic() + patience
+        while self._socket is not None and self._unsaid and time.monotonic() < until:
+            select.select([], [self._socket], [], 0.1)
+            self.flush()
+        self.drop()
+
+
+def _uid_of(channel: socket.socket) -> int:
+    credentials = channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return int(struct.unpack("3i", credentials)[1])

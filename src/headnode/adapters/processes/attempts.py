@@ -1,0 +1,107 @@
+"""The attempts a shepherd has in hand: in lanes, one after the other; lanes run side by side.
+
+Standard library only: this is loaded by the shepherd factory.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from headnode.adapters.processes.job_journal import Key
+from headnode.adapters.processes.spawning import Program
+
+
+class Attempt:
+    """One attempt of an instance: what to start, and how it goes."""
+
+    __slots__ = ("ended", "key", "lane", "limit", "process", "program", "started", "usage", "verdict")
+
+    def __init__(self, key: Key, lane: str, program: Program, limit: float | None) -> None:
+        self.key, self.lane, self.program, self.limit = key, lane, program, limit
+        self.process = 0  # its number, 0 before it is started
+        self.started = 0.0
+        self.ended = 0.0
+        self.usage: tuple[int, float, float, int] | None = (
+            None  # status, user, system, peak; None: still runs
+        )
+        self.verdict: tuple[str, str] = ("exited", "")  # the kind of its result, and why
+
+
+def attempts_of(message: list[Any]) -> list[Attempt]:
+    """Read a ``run`` message: task, lane, what the environments share, limit in seconds or None, items."""
+    task, lane, shared, limit, items = message
+    return [_attempt(task, lane, shared, limit, item) for item in items]
+
+
+def _attempt(task: int, lane: str, shared: dict[str, str], limit: float | None, item: list[Any]) -> Attempt:
+    instance, attempt, argv, own, *files = item
+    return Attempt((task, instance, attempt), lane, Program(argv, {**shared, **own}, *files), limit)
+
+
+class Lanes:
+    """What waits and what runs."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, deque[Attempt]] = {}
+        self._queued: dict[Key, Attempt] = {}
+        self._free: dict[str, None] = {}  # lanes that have something waiting and run nothing
+        self._busy: dict[str, Key] = {}
+        self.running: dict[Key, Attempt] = {}
+        self.by_process: dict[int, Attempt] = {}
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._queued or key in self.running
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing waits and nothing runs."""
+        return not self._queued and not self.running
+
+    @property
+    def queued(self) -> Iterable[Key]:
+        """The attempts that wait."""
+        return self._queued
+
+    def add(self, attempt: Attempt) -> None:
+        """Put an attempt at the end of its lane."""
+        self._queued[attempt.key] = attempt
+        self._waiting.setdefault(attempt.lane, deque()).append(attempt)
+        if attempt.lane not in self._busy:
+            self._free[attempt.lane] = None
+
+    def take_back(self, key: Key) -> Attempt | None:
+        """Take out an attempt that waits; None when it does not."""
+        return self._queued.pop(key, None)
+
+    def next_ones(self) -> Iterator[Attempt]:
+        """Yield the next attempt of every free lane; each is running from then on."""
+        while self._free:
+            lane = next(iter(self._free))
+            del self._free[lane]
+            attempt = self._first(lane)
+            if attempt is not None:
+                self._busy[lane] = attempt.key
+                self.running[attempt.key] = attempt
+                yield attempt
+
+    def _first(self, lane: str) -> Attempt | None:
+        waiting = self._waiting[lane]
+        while waiting:
+            attempt = waiting.popleft()
+            if self._queued.pop(attempt.key, None) is attempt:
+                return attempt
+        del self._waiting[lane]
+        return None
+
+    def has_process(self, attempt: Attempt, process: int) -> None:
+        """Note the process of a running attempt."""
+        attempt.process = process
+        self.by_process[process] = attempt
+
+    def is_over(self, attempt: Attempt) -> None:
+        """Take out a running attempt; its lane is free for the next."""
+        del self.running[attempt.key]
+        self.by_process.pop(attempt.process, None)
+        del self._busy[attempt.lane]
+        if attempt.lane in self._waiting:
+            self._free[attempt.lane] = None

@@ -1,0 +1,143 @@
+"""The agent's end of the shepherd factory: start it, order shepherds, hear what becomes of them."""
+
+import asyncio
+import contextlib
+import json
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from headnode.core.model.errors import Unavailable
+
+_SOURCE_ROOT = Path(__file__).parents[3]
+_PROGRAM = (
+    "import sys; sys.path.insert(0, sys.argv.pop()); "
+    "from headnode.adapters.processes.fork_server import main; main()"
+)
+_LARGEST = 65536  # bytes
+
+
+class ShepherdOrder(msgspec.Struct, frozen=True):
+    """What a shepherd is made from.  `deadline` in seconds since 1970 or None; `grace` in seconds."""
+
+    job: int
+    marker: str
+    boot: str
+    uid: int
+    gid: int
+    agent_uid: int
+    journal: str
+    run_directory: str
+    output_directory: str
+    deadline: float | None
+    grace: float
+
+
+class Listener(Protocol):
+    """Who hears what becomes of shepherds."""
+
+    def shepherd_failed(self, marker: str, why: str) -> None:
+        """It could not be made; `why` is a sentence."""
+
+    def shepherd_gone(self, marker: str) -> None:
+        """Its process has ended."""
+
+
+class Factory:
+    """Starts the factory when it is needed, and again should it be killed; shepherds do not mind."""
+
+    def __init__(self, log: Path, listener: Listener) -> None:
+        self._log, self._listener = log, listener
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel: socket.socket | None = None
+        self._waiting: set[str] = set()  # markers of shepherds that are being made
+        self._markers: dict[int, str] = {}  # of shepherds that live, by process
+
+    def order(self, order: ShepherdOrder) -> None:
+        """Ask for a shepherd: it dials the agent when it is ready, or the listener hears why it is not.
+
+        Raises:  Unavailable ``factory`` when the factory cannot be started.
+        """
+        channel = self._channel or self._start()
+        try:
+            channel.send(msgspec.json.encode(order))
+        except OSError as error:
+            self._lost()
+            raise Unavailable(code="factory", what=f"the shepherd factory is gone: {error}") from None
+        self._waiting.add(order.marker)
+
+    def _start(self) -> socket.socket:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        arguments = [sys.executable, "-I", "-S", "-c", _PROGRAM, str(theirs.fileno()), str(_SOURCE_ROOT)]
+        try:
+            with self._log.open("ab") as log:
+                self._process = subprocess.Popen(
+                    arguments,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    pass_fds=(theirs.fileno(),),
+                    start_new_session=True,
+                    cwd="/",
+                )
+        except OSError as error:
+            ours.close()
+            raise Unavailable(
+                code="factory", what=f"the shepherd factory cannot be started: {error}", fix="see the node"
+            ) from None
+        finally:
+            theirs.close()
+        ours.setblocking(False)
+        self._channel = ours
+        asyncio.get_running_loop().add_reader(ours, self._hear)
+        return ours
+
+    def start(self) -> None:
+        """Start the factory now, so that the first job need not wait for it."""
+        if self._channel is None:
+            self._start()
+
+    def _hear(self) -> None:
+        assert self._channel is not None
+        try:
+            data = self._channel.recv(_LARGEST)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._lost()
+            return
+        self._tell(json.loads(data))
+
+    def _tell(self, message: list[Any]) -> None:
+        match message:
+            case ["forked", marker, process]:
+                self._waiting.discard(marker)
+                self._markers[process] = marker
+            case ["failed", marker, why]:
+                self._listener.shepherd_failed(marker, why)
+            case ["gone", process] if process in self._markers:
+                self._listener.shepherd_gone(self._markers.pop(process))
+
+    def _lost(self) -> None:
+        """Let the factory go; the next order starts another."""
+        waiting, self._waiting = self._waiting, set()
+        self.close()
+        for marker in sorted(waiting):
+            self._listener.shepherd_failed(marker, "the shepherd factory was killed; requeue the job")
+
+    def close(self) -> None:
+        """Let the factory end; the shepherds live on."""
+        if self._channel is not None:
+            asyncio.get_running_loop().remove_reader(self._channel)
+            self._channel.close()
+            self._channel = None
+        if self._process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(2)
+            self._process = None

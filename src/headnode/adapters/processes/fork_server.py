@@ -1,0 +1,138 @@
+"""The shepherd factory: a small process that forks a shepherd for each job, and becomes it in the child.
+
+It is small so that forking is quick, and has everything loaded so that the child, who may not be able to read
+our files any more once it is the user, needs to load nothing.
+Standard library only: run by ``python3 -I -S``.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import pwd
+import select
+import signal
+import socket
+import sys
+import traceback
+from typing import Any, NoReturn
+
+from headnode.adapters.processes import cgroups
+from headnode.adapters.processes.job_journal import Header, Writer
+from headnode.adapters.processes.shepherd import Shepherd
+
+_SET_CHILD_SUBREAPER = 36  # prctl
+_LARGEST_ORDER = 65536  # bytes
+_FILE_MODE_MASK = 0o022  # whatever started the agent: what users expect of a batch system
+_BROKEN = 70  # exit status of a shepherd that ended by a fault of ours
+
+
+def main() -> None:
+    """Serve the agent on the channel whose descriptor is the first argument, until it hangs up."""
+    channel = socket.socket(fileno=int(sys.argv[1]))
+    channel.set_inheritable(False)
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    theirs.setblocking(False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
+    serve(channel, ours)
+
+
+def serve(channel: socket.socket, children: socket.socket) -> None:
+    """Fork a shepherd for each order; say which shepherds have ended."""
+    poller = select.poll()
+    poller.register(channel, select.POLLIN)
+    poller.register(children, select.POLLIN)
+    while True:
+        for descriptor, _ in poller.poll():
+            if descriptor == children.fileno():
+                with contextlib.suppress(BlockingIOError):
+                    children.recv(4096)
+                _report_the_dead(channel)
+            else:
+                order = channel.recv(_LARGEST_ORDER)
+                if not order:
+                    return
+                _fork(channel, children, json.loads(order))
+
+
+def _fork(channel: socket.socket, children: socket.socket, order: dict[str, Any]) -> None:
+    process = os.fork()
+    if process == 0:
+        children.close()
+        _become(channel, order)
+    _say(channel, ["forked", order["marker"], process])
+
+
+def _report_the_dead(channel: socket.socket) -> None:
+    while True:
+        try:
+            process, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if process == 0:
+            return
+        _say(channel, ["gone", process])
+
+
+def _say(channel: socket.socket, message: list[Any]) -> None:
+    with contextlib.suppress(OSError):  # the agent is gone: we hear that next
+        channel.send(json.dumps(message).encode())
+
+
+def _become(channel: socket.socket, order: dict[str, Any]) -> NoReturn:
+    """Be the shepherd; never return into the factory."""
+    try:
+        signal.set_wakeup_fd(-1)
+        try:
+            shepherd = _prepare(order)
+        except (OSError, KeyError) as error:
+            _say(channel, ["failed", order["marker"], f"the node cannot run this job: {error}"])
+            os._exit(1)
+        channel.close()
+        shepherd.run()
+        os._exit(0)
+    except BaseException:  # noqa: BLE001 - the last line of a process: told in the log, then it ends
+        traceback.print_exc()
+    finally:
+        os._exit(_BROKEN)
+
+
+def _prepare(order: dict[str, Any]) -> Shepherd:
+    """Do as the agent's user what only that may do, then become the job's user for good."""
+    os.setsid()
+    header = Header(order["job"], order["marker"], order["boot"], os.getpid(), order["uid"])
+    journal = Writer(order["journal"], header)
+    cgroups.enter(order["marker"])  # without one, the tree of processes is walked
+    output = _output_directory(order)
+    run = os.open(order["run_directory"], os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    os.chdir("/")
+    os.umask(_FILE_MODE_MASK)
+    _take_identity(order["uid"], order["gid"])
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "cannot become the reaper of its descendants")
+    return Shepherd(journal, run, output, order)
+
+
+def _output_directory(order: dict[str, Any]) -> int:
+    """Make the job's directory of captured output, which only its user may enter; return a descriptor."""
+    path = order["output_directory"]
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(path, 0o700)  # noqa: PTH102
+    output = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    if os.fstat(output).st_uid != order["uid"]:
+        os.fchown(output, order["uid"], order["gid"])
+    return output
+
+
+def _take_identity(uid: int, gid: int) -> None:
+    if uid == os.getuid():
+        return
+    try:
+        os.initgroups(pwd.getpwuid(uid).pw_name, gid)
+    except KeyError:  # a user of the head whom this machine has no name for
+        os.setgroups([gid])
+    os.setresgid(gid, gid, gid)
+    os.setresuid(uid, uid, uid)

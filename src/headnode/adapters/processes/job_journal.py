@@ -1,0 +1,139 @@
+"""What a shepherd writes down of each instance, so that another agent can read it when the shepherd is gone.
+
+One file for each shepherd, a JSON list on each line.  The first line says whose it is:
+``["shepherd", job, marker, boot id, process, uid]``; then, in order of happening,
+``["queued", task, [[instance, attempt], ...]]``, ``["started", task, instance, attempt, at]``,
+``["ended", number, task, instance, attempt, kind, exit code, signal, started, ended, user time, system time,
+peak memory, message]`` and ``["told", first, last]``: these ended ones are known to the head for ever.
+The shepherd holds a lock on the file while it lives.  A process that is killed leaves at worst half a last
+line.  Lines survive the death of every process; after a power cut nothing that was started runs any
+more, so the file is not forced to the disk.
+Standard library only: this is loaded by the shepherd factory.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+Key = tuple[int, int, int]
+"""Task, instance, attempt."""
+
+
+class Header(NamedTuple):
+    """Whose journal it is."""
+
+    job: int
+    marker: str
+    boot: str
+    process: int
+    uid: int
+
+
+class EndedRecord(NamedTuple):
+    """How one attempt ended; `kind` is that of the wire's `Result`."""
+
+    number: int
+    task: int
+    instance: int
+    attempt: int
+    kind: str
+    exit_code: int | None
+    signal: int | None
+    started: float | None
+    ended: float | None
+    user_time: float
+    system_time: float
+    peak_memory: int
+    message: str
+
+    @property
+    def key(self) -> Key:
+        """Which attempt it is about."""
+        return (self.task, self.instance, self.attempt)
+
+
+class Story(NamedTuple):
+    """What a journal tells: the attempts that are not over, and the results that the head may not know."""
+
+    header: Header
+    queued: dict[Key, None]
+    started: dict[Key, float]
+    ended: dict[int, EndedRecord]  # by number, without those told
+
+
+class Writer:
+    """Appends to a journal.  A batch is in the file as a whole or not at all."""
+
+    def __init__(self, path: str, header: Header) -> None:
+        """Create the file and lock it.
+
+        Raises:  OSError, also when the file exists.
+        """
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        self._file = os.open(path, flags, 0o600)
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+        self._size = 0
+        self.append([["shepherd", *header]])
+
+    def append(self, records: Iterable[Sequence[Any]]) -> None:
+        """Write the records at the end.
+
+        Raises:  OSError when the disk has no room; then none of them is there.
+        """
+        data = "".join(f"{json.dumps(record, separators=(',', ':'))}\n" for record in records).encode()
+        try:
+            written = os.write(self._file, data)
+            if written < len(data):
+                written += os.write(self._file, data[written:])
+        except OSError:
+            os.ftruncate(self._file, self._size)
+            raise
+        self._size += written
+
+
+def lives(path: Path) -> bool:
+    """Tell whether the shepherd that writes this journal lives."""
+    with path.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def read(path: Path) -> Story | None:
+    """Return what a journal tells; None when not even its first line is whole."""
+    lines = path.read_bytes().split(b"\n")
+    try:
+        word, *fields = json.loads(lines[0])
+        header = Header(*fields)
+    except (ValueError, TypeError):
+        return None
+    if word != "shepherd":
+        return None
+    story = Story(header, {}, {}, {})
+    for line in lines[1:-1]:  # behind the last line end there is nothing, or half a line
+        with contextlib.suppress(ValueError):
+            _take(story, json.loads(line))
+    return story
+
+
+def _take(story: Story, record: list[Any]) -> None:
+    match record:
+        case ["queued", task, attempts]:
+            story.queued.update({(task, instance, attempt): None for instance, attempt in attempts})
+        case ["started", task, instance, attempt, at]:
+            story.queued.pop((task, instance, attempt), None)
+            story.started[(task, instance, attempt)] = at
+        case ["ended", *fields]:
+            ended = EndedRecord(*fields)
+            story.queued.pop(ended.key, None)
+            story.started.pop(ended.key, None)
+            story.ended[ended.number] = ended
+        case ["told", first, last]:
+            for number in range(first, last + 1):
+                story.ended.pop(number, None)

@@ -1,0 +1,94 @@
+"""Which processes there are, whose children they are, and how to end a whole tree of them.
+
+Standard library only: this is loaded by the shepherd factory.
+"""
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+_PROC = Path("/proc")
+_DEAD = (b"Z", b"X")  # what has exited and is not yet reaped needs no killing
+_PAUSE = 0.005  # seconds between two rounds of killing
+
+
+class Process(NamedTuple):
+    """One process that lives: who started it and which session it is in."""
+
+    parent: int
+    session: int
+
+
+Picture = dict[int, Process]
+"""All processes that live, by number."""
+
+
+def picture() -> Picture:
+    """Return the processes that live now.  Costs about 20 us each."""
+    found = {}
+    for name in os.listdir(_PROC):  # noqa: PTH208 - a Path for each process would cost more than reading it
+        if name.isdigit():
+            process = _read(int(name))
+            if process is not None:
+                found[int(name)] = process
+    return found
+
+
+def _read(process: int) -> Process | None:
+    try:
+        with open(f"/proc/{process}/stat", "rb") as file:  # noqa: PTH123
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in _DEAD else Process(parent=int(fields[1]), session=int(fields[3]))
+
+
+def descendants(of: Iterable[int], within: Picture) -> set[int]:
+    """Return the processes of `of` that live, and all that descend from any of `of`."""
+    children: dict[int, list[int]] = {}
+    for process, seen in within.items():
+        children.setdefault(seen.parent, []).append(process)
+    found: set[int] = set()
+    ahead = list(of)
+    while ahead:
+        process = ahead.pop()
+        if process not in found:
+            found.add(process)
+            ahead += children.get(process, ())
+    return {process for process in found if process in within}
+
+
+def has_marker(process: int, marker: bytes) -> bool:
+    """Tell whether `NAME=value` is in the environment a process was started with, if we may read it."""
+    try:
+        with open(f"/proc/{process}/environ", "rb") as file:  # noqa: PTH123
+            return b"\0" + marker + b"\0" in b"\0" + file.read() + b"\0"
+    except OSError:
+        return False
+
+
+def marked(marker: bytes) -> set[int]:
+    """Return the living processes whose environment holds the marker."""
+    return {process for process in picture() if has_marker(process, marker)}
+
+
+def send(processes: Iterable[int], what: signal.Signals) -> None:
+    """Send a signal to each; one that is gone already, or that is not ours any more, is passed over."""
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(process, what)
+
+
+def end_marked(marker: bytes, patience: float) -> set[int]:
+    """Kill every process with the marker until there is none; return those left after `patience` seconds."""
+    until = time.monotonic() + patience
+    while left := marked(marker):
+        send(left, signal.SIGKILL)
+        if time.monotonic() > until:
+            return left
+        time.sleep(_PAUSE)
+    return set()

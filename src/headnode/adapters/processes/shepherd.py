@@ -1,0 +1,338 @@
+"""A shepherd: runs the instances of one job on one node, as the job's user, whatever becomes of the agent.
+
+It writes down each start before it starts and each end before it tells the agent; it keeps the time limits by
+itself; and it is the reaper of everything its instances start, so that nothing gets away from it.
+Standard library only: it is forked from the shepherd factory.
+"""
+
+import contextlib
+import heapq
+import os
+import select
+import signal
+import socket
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from headnode.adapters.processes.agent_link import REDIAL, AgentLink
+from headnode.adapters.processes.attempts import Attempt, Lanes, attempts_of
+from headnode.adapters.processes.ending import Endings, kill_all_descendants
+from headnode.adapters.processes.job_journal import EndedRecord, Key, Writer
+from headnode.adapters.processes.spawning import CannotStart, discard_if_empty, spawn
+
+COALESCE = 0.005  # seconds: results that come faster are told together
+STARTED_AFTER = 0.02  # seconds: what ends sooner is not told to have started; its result says so
+WITHOUT_AGENT = 60.0  # seconds a shepherd with nothing to do waits for an agent before it ends
+_FAREWELL = 5.0  # seconds for the last words to an agent that is slow to listen
+_LONGEST_SLEEP = 30.0  # seconds: the deadline is a time of day, and that may jump
+_RETRY_JOURNAL = 0.5  # seconds between two tries to write to a full disk
+
+
+class Shepherd:
+    """One thread, one loop: reap, write down, start, tell."""
+
+    def __init__(
+        self, journal: Writer, run_directory: int, output_directory: int, order: dict[str, Any]
+    ) -> None:
+        self._journal, self._output = journal, output_directory
+        self._job, self._marker = order["job"], order["marker"]
+        self._deadline: float | None = order["deadline"]
+        self._grace: float = order["grace"]
+        self._poller = select.poll()
+        self._link = AgentLink(run_directory, (0, order["agent_uid"]), self._poller)
+        self._lanes, self._endings = Lanes(), Endings()
+        self._limits: list[tuple[float, Key]] = []
+        self._records: list[Sequence[Any]] = []  # to be written down
+        self._untold: list[EndedRecord] = []  # written down, not yet told
+        self._unacknowledged: dict[int, EndedRecord] = {}
+        self._just_started: dict[Key, float] = {}
+        self._number = 0
+        self._told_at = 0.0
+        self._closing = False
+        self._alone_since = time.monotonic()
+        self._no_journal, self._journal_retry = "", 0.0  # why it cannot be written, and when to try again
+        self._wakeup = _signal_socket()
+        self._poller.register(self._wakeup, select.POLLIN)
+
+    def run(self) -> None:
+        """Work until the job is closed, or until there is nothing to do and nobody to tell."""
+        while not self._closing and not self._abandoned():
+            if self._link.dial():
+                self._introduce()
+            self._listen()
+            self._reap()
+            self._keep_limits()
+            self._start_what_is_next()
+            self._tell()
+        self._end_everything()
+        self._link.finish(_FAREWELL)
+
+    def _abandoned(self) -> bool:
+        if self._link.up or not self._lanes.empty:
+            self._alone_since = time.monotonic()
+        return time.monotonic() - self._alone_since > WITHOUT_AGENT
+
+    # What the agent says.
+
+    def _listen(self) -> None:
+        for descriptor, events in self._poller.poll(self._sleep() * 1000):
+            if descriptor == self._wakeup.fileno():
+                with contextlib.suppress(BlockingIOError):
+                    self._wakeup.recv(4096)
+            elif descriptor == self._link.descriptor:
+                if events & select.POLLOUT:
+                    self._link.flush()
+                for message in self._link.hear():
+                    self._obey(message)
+
+    def _sleep(self) -> float:
+        now, moments = time.monotonic(), [self._endings.next_look]
+        if self._no_journal:
+            moments.append(self._journal_retry)
+        if self._limits:
+            moments.append(self._limits[0][0])
+        if self._deadline is not None:
+            moments.append(now + self._deadline - time.time())
+        if not self._link.up:
+            moments.append(now + REDIAL)
+        elif self._untold:
+            moments.append(self._told_at + COALESCE)
+        if self._just_started and self._link.up:
+            moments.append(next(iter(self._just_started.values())) + STARTED_AFTER)
+        return min(max(min(moments) - now, 0.0), _LONGEST_SLEEP)
+
+    def _obey(self, message: list[Any]) -> None:
+        match message:
+            case ["run", *rest]:
+                self._accept(attempts_of(rest))
+            case ["stop", keys, grace]:
+                for key in keys:
+                    self._stop(tuple(key), grace)
+            case ["deadline", deadline, grace]:
+                self._deadline, self._grace = deadline, grace
+            case ["told", first, last]:
+                for number in range(first, last + 1):
+                    self._unacknowledged.pop(number, None)
+                self._records.append(["told", first, last])
+            case ["close"]:
+                self._closing = True
+
+    def _accept(self, attempts: list[Attempt]) -> None:
+        known = {record.key for record in self._unacknowledged.values()}
+        new = [attempt for attempt in attempts if attempt.key not in self._lanes and attempt.key not in known]
+        for attempt in new:
+            self._lanes.add(attempt)
+        if new:
+            self._records.append(["queued", new[0].key[0], [attempt.key[1:] for attempt in new]])
+
+    def _stop(self, key: Key, grace: float) -> None:
+        waiting = self._lanes.take_back(key)
+        if waiting is not None:
+            self._record(_never_ran(self._next_number(), key))
+            return
+        attempt = self._lanes.running.get(key)
+        if attempt is not None:
+            self._end(attempt, "stopped", "", grace)
+
+    def _end(self, attempt: Attempt, kind: str, message: str, grace: float) -> None:
+        if attempt.verdict[0] == "exited":
+            attempt.verdict = (kind, message)
+        self._endings.begin(attempt, grace)
+
+    # What becomes of the processes.
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                process, status, usage = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                break
+            if process == 0:
+                break
+            attempt = self._lanes.by_process.get(process)
+            if attempt is not None:  # else a stray that was left to us
+                attempt.ended = time.time()
+                attempt.usage = (status, usage.ru_utime, usage.ru_stime, usage.ru_maxrss)
+                if attempt not in self._endings:
+                    self._finish(attempt)
+        if time.monotonic() >= self._endings.next_look:
+            for attempt in self._endings.look(self._lanes.by_process):
+                self._finish(attempt)
+
+    def _finish(self, attempt: Attempt) -> None:
+        self._lanes.is_over(attempt)
+        self._just_started.pop(attempt.key, None)
+        if attempt.program.captures:
+            discard_if_empty(attempt.program.captured, self._output)
+        self._record(_ended(self._next_number(), attempt))
+
+    def _keep_limits(self) -> None:
+        now = time.monotonic()
+        while self._limits and self._limits[0][0] <= now:
+            _, key = heapq.heappop(self._limits)
+            attempt = self._lanes.running.get(key)
+            if attempt is not None:
+                limit = f"the run time limit of the task, {attempt.limit:g} s, is over"
+                self._end(attempt, "timed-out", limit, self._grace)
+        if self._deadline is not None and time.time() >= self._deadline:
+            self._deadline = None
+            for key in list(self._lanes.queued):
+                self._stop(key, self._grace)
+            for attempt in list(self._lanes.running.values()):
+                self._end(attempt, "timed-out", "the run time limit of the job is over", self._grace)
+
+    def _start_what_is_next(self) -> None:
+        """Write down all that happened and the starts to come with one write, then start.
+
+        A program that cannot be started leaves its lane free: its successor is next.
+        """
+        while True:
+            starting = list(self._lanes.next_ones())
+            for attempt in starting:
+                attempt.started = time.time()
+                self._records.append(["started", *attempt.key, attempt.started])
+            reason = self._write_down()
+            for attempt in starting:
+                self._start(attempt, reason)
+            if not starting:
+                return
+
+    def _start(self, attempt: Attempt, no_journal: str) -> None:
+        try:
+            if no_journal:  # a start that is not written down might happen twice
+                raise CannotStart(no_journal)
+            process = spawn(attempt.program, self._output)
+        except CannotStart as why:
+            self._lanes.is_over(attempt)
+            self._record(_not_started(self._next_number(), attempt.key, str(why)))
+            return
+        self._lanes.has_process(attempt, process)
+        now = time.monotonic()
+        self._just_started[attempt.key] = now
+        if attempt.limit is not None:
+            heapq.heappush(self._limits, (now + attempt.limit, attempt.key))
+
+    # What is written down, and told.
+
+    def _next_number(self) -> int:
+        self._number += 1
+        return self._number
+
+    def _record(self, ended: EndedRecord) -> None:
+        self._records.append(["ended", *ended])
+        self._untold.append(ended)
+        self._unacknowledged[ended.number] = ended
+
+    def _write_down(self) -> str:
+        """Write down what waits to be; return why that is not possible, or nothing."""
+        if not self._records:
+            return ""
+        if time.monotonic() >= self._journal_retry:
+            self._no_journal = self._append()
+            self._journal_retry = time.monotonic() + _RETRY_JOURNAL if self._no_journal else 0.0
+        if not self._no_journal:
+            self._records = []
+        else:  # what is not written down does not start
+            self._records = [record for record in self._records if record[0] != "started"]
+        return self._no_journal
+
+    def _append(self) -> str:
+        try:
+            self._journal.append(self._records)
+        except OSError as error:
+            return (
+                f"this node cannot write down what it runs: {os.strerror(error.errno or 0).lower()}; "
+                "make room in the state directory of its agent"
+            )
+        return ""
+
+    def _introduce(self) -> None:
+        self._untold = []
+        self._just_started = {}
+        running = [[*attempt.key, attempt.started] for attempt in self._lanes.running.values()]
+        ended = list(self._unacknowledged.values())
+        self._link.say(["hello", self._job, self._marker, list(self._lanes.queued), running, ended])
+
+    def _tell(self) -> None:
+        now = time.monotonic()
+        if not self._link.up:
+            self._untold, self._just_started = [], {}  # the next introduction says it all
+            return
+        if self._untold and now >= self._told_at + COALESCE:
+            self._tell_ended()
+        self._tell_started(now)
+
+    def _tell_ended(self) -> None:
+        ended = self._untold
+        if self._no_journal:  # not on the disk: the head must know before we die
+            ended = [_unwritten(record, self._no_journal) for record in ended]
+        self._link.say(["ended", ended])
+        self._untold, self._told_at = [], time.monotonic()
+
+    def _tell_started(self, now: float) -> None:
+        begun = []
+        for key, at in list(self._just_started.items()):
+            if now < at + STARTED_AFTER:
+                break
+            del self._just_started[key]
+            begun.append([*key, self._lanes.running[key].started])
+        if begun:
+            self._link.say(["started", begun])
+
+    # The end.
+
+    def _end_everything(self) -> None:
+        for key in list(self._lanes.queued):
+            self._stop(key, 0)
+        kill_all_descendants()
+        for attempt in self._lanes.running.values():
+            attempt.verdict = attempt.verdict if attempt.verdict[0] != "exited" else ("stopped", "")
+        self._reap()
+        for attempt in list(self._lanes.running.values()):
+            if attempt.usage is not None:
+                self._finish(attempt)
+        self._write_down()
+        if self._untold:
+            self._tell_ended()
+
+
+def _signal_socket() -> socket.socket:
+    """Return a socket that becomes readable when a child has exited."""
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    theirs.setblocking(False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(theirs.detach(), warn_on_full_buffer=False)
+    return ours
+
+
+def _ended(number: int, attempt: Attempt) -> EndedRecord:
+    status, user, system, peak = attempt.usage or (0, 0.0, 0.0, 0)
+    kind, message = attempt.verdict
+    by_signal = os.WIFSIGNALED(status)
+    return EndedRecord(
+        number,
+        *attempt.key,
+        kind,
+        None if by_signal else os.WEXITSTATUS(status),
+        os.WTERMSIG(status) if by_signal else None,
+        attempt.started,
+        attempt.ended,
+        user,
+        system,
+        peak,
+        message,
+    )
+
+
+def _never_ran(number: int, key: Key) -> EndedRecord:
+    return EndedRecord(number, *key, "never-ran", None, None, None, None, 0.0, 0.0, 0, "")
+
+
+def _not_started(number: int, key: Key, why: str) -> EndedRecord:
+    return EndedRecord(number, *key, "not-started", None, None, None, time.time(), 0.0, 0.0, 0, why)
+
+
+def _unwritten(record: EndedRecord, why: str) -> EndedRecord:
+    return record._replace(message="; ".join(filter(None, (record.message, why))))

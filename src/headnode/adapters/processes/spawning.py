@@ -1,0 +1,212 @@
+"""Start one program with its files, or say in a sentence why it cannot be started and what to do.
+
+Standard library only: this is loaded by the shepherd factory.  The caller is single-threaded, is the user
+already, and lets us change its working directory.
+"""
+
+import errno
+import fcntl
+import os
+import signal
+from pathlib import Path
+from typing import NamedTuple
+
+SHELL = "/bin/sh"
+_DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
+# What Python or whoever started the agent ignores, the program must not find ignored.
+_ANSWERED_AS_USUAL = (
+    signal.SIGHUP,
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGTERM,
+    signal.SIGCHLD,
+    signal.SIGPIPE,
+    signal.SIGXFSZ,
+)
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NONBLOCK
+
+
+class CannotStart(Exception):
+    """Why a program cannot be started; a sentence and what to do."""
+
+
+class Program(NamedTuple):
+    """What to start.  Paths are absolute or empty; `captured` is relative to the job's captured output."""
+
+    argv: list[str]
+    environment: dict[str, str]
+    work_directory: str
+    stdin: str
+    stdout: str
+    stderr: str
+    captured: str
+
+    @property
+    def captures(self) -> bool:
+        """Whether some of its output is not redirected."""
+        return not self.stdout or not self.stderr
+
+
+def spawn(program: Program, output_directory: int) -> int:
+    """Start the program in its own session; return its process number.
+
+    `output_directory` is a descriptor of the job's directory of captured output.
+    Raises:  CannotStart.
+    """
+    _enter(program.work_directory)
+    opened: list[int] = []
+    try:
+        files = _open_all(program, output_directory, opened)
+        return _start(program, files)
+    finally:
+        for file in set(opened):
+            os.close(file)
+
+
+def _enter(work_directory: str) -> None:
+    try:
+        os.chdir(work_directory)
+    except OSError as error:
+        raise CannotStart(
+            f"the work directory {work_directory!r} cannot be entered: {_reason(error)}; "
+            "create it, or give the task another one"
+        ) from None
+
+
+def _open_all(program: Program, output_directory: int, opened: list[int]) -> tuple[int, int, int]:
+    stdin = _open_input(program.stdin or "/dev/null")
+    opened.append(stdin)
+    captured = _open_captured(program.captured, output_directory) if program.captures else -1
+    if captured >= 0:
+        opened.append(captured)
+    stdout = _open_output(program.stdout, "standard output") if program.stdout else captured
+    opened.append(stdout)
+    if program.stderr and program.stderr == program.stdout:
+        return stdin, stdout, stdout
+    stderr = _open_output(program.stderr, "standard error") if program.stderr else captured
+    opened.append(stderr)
+    return stdin, stdout, stderr
+
+
+def _open_input(path: str) -> int:
+    try:
+        # Without O_NONBLOCK a pipe that nobody writes to would hold up every task of the job.
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        raise CannotStart(
+            f"the standard input {path!r} cannot be read: {_reason(error)}; "
+            "create the file and let its owner read it, or leave standard input out"
+        ) from None
+    return _blocking(file)
+
+
+def _open_output(path: str, what: str) -> int:
+    try:
+        return _blocking(os.open(path, _NEW_FILE, 0o666))
+    except OSError as error:
+        raise CannotStart(
+            f"the {what} {path!r} cannot be written: {_reason(error)}; "
+            "create its directory and let the owner of the job write there, or name another file"
+        ) from None
+
+
+def _open_captured(name: str, output_directory: int) -> int:
+    try:
+        try:
+            return os.open(name, _NEW_FILE, 0o600, dir_fd=output_directory)
+        except FileNotFoundError:
+            _make_directories(name, output_directory)
+            return os.open(name, _NEW_FILE, 0o600, dir_fd=output_directory)
+    except OSError as error:
+        raise CannotStart(
+            f"the file for captured output {name!r} cannot be written on this node: {_reason(error)}; "
+            "make room there, or redirect both standard output and standard error"
+        ) from None
+
+
+def _make_directories(name: str, output_directory: int) -> None:
+    folders = name.split("/")[:-1]
+    for depth in range(len(folders)):
+        try:
+            os.mkdir("/".join(folders[: depth + 1]), 0o700, dir_fd=output_directory)
+        except FileExistsError:
+            continue
+
+
+def discard_if_empty(name: str, output_directory: int) -> None:
+    """Remove a file of captured output that nothing was written to."""
+    try:
+        if os.stat(name, dir_fd=output_directory, follow_symlinks=False).st_size == 0:
+            os.unlink(name, dir_fd=output_directory)
+    except OSError:  # the program removed it itself: that is as good
+        return
+
+
+def _blocking(file: int) -> int:
+    fcntl.fcntl(file, fcntl.F_SETFL, 0)
+    return file
+
+
+def _start(program: Program, files: tuple[int, int, int]) -> int:
+    path = _find(program)
+    try:
+        return _posix_spawn(path, program.argv, program.environment, files)
+    except OSError as error:
+        if error.errno == errno.ENOEXEC:  # a script that does not name its interpreter: as every shell does
+            return _posix_spawn(SHELL, [SHELL, path, *program.argv[1:]], program.environment, files)
+        raise CannotStart(_why_not(path, error)) from None
+    except ValueError as error:  # a zero byte in an argument or a variable
+        raise CannotStart(
+            f"the command line or the environment is not possible: {error}; correct it"
+        ) from None
+
+
+def _posix_spawn(path: str, argv: list[str], environment: dict[str, str], files: tuple[int, int, int]) -> int:
+    actions = [(os.POSIX_SPAWN_DUP2, file, number) for number, file in enumerate(files)]
+    return os.posix_spawn(
+        path,
+        argv,
+        environment,
+        file_actions=actions,
+        setsid=True,
+        setsigmask=(),
+        setsigdef=_ANSWERED_AS_USUAL,
+    )
+
+
+def _find(program: Program) -> str:
+    name = program.argv[0]
+    if "/" in name:
+        return name
+    path = program.environment.get("PATH", _DEFAULT_PATH)
+    found = ""
+    for folder in path.split(":"):
+        candidate = f"{folder or '.'}/{name}"
+        if os.access(candidate, os.X_OK) and not Path(candidate).is_dir():
+            return candidate
+        if not found and os.path.isfile(candidate):  # noqa: PTH113 - a Path may not be looked into here
+            found = candidate
+    if found:
+        raise CannotStart(f"{found!r} is not executable; make it so with chmod +x {found}")
+    raise CannotStart(
+        f"there is no command {name!r} on this node; install it, write its full path, or set PATH "
+        f"(it is {path})"
+    )
+
+
+def _why_not(path: str, error: OSError) -> str:
+    if error.errno == errno.ENOENT:
+        if os.path.exists(path):  # noqa: PTH110
+            return (
+                f"the interpreter that the first line of {path!r} names is not on this node; correct the line"
+            )
+        return f"there is no program {path!r} on this node; correct the command line or install it"
+    if error.errno == errno.EACCES:
+        return f"{path!r} is not executable for the owner of the job; make it so with chmod +x {path}"
+    if error.errno == errno.E2BIG:
+        return f"the command line and the environment of {path!r} are too long; shorten them"
+    return f"{path!r} cannot be started: {_reason(error)}; correct the command line"
+
+
+def _reason(error: OSError) -> str:
+    return os.strerror(error.errno or 0).lower()
