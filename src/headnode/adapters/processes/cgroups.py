@@ -57,3 +57,9 @@ def end(marker: str, patience: float) -> bool:
             return False
         time.sleep(_PAUSE)
     return True
+
+
+def exists(marker: str) -> bool:
+    """Tell whether the group of a shepherd is there."""
+    path = group(marker)
+    return path is not None and path.exists()

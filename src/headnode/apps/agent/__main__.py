@@ -1,0 +1,38 @@
+"""``headnode agent``: run the agent of a node until it is told to end."""
+
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Sequence
+
+from headnode.apps.agent.agent import Agent
+from headnode.apps.agent.head_link import LocalSocket
+from headnode.apps.agent.machine import facts_of_this_machine
+from headnode.apps.agent.options import Options, read_options
+from headnode.apps.agent.places import Places
+from headnode.core.model.errors import HeadnodeError
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run an agent; return the exit status: 0 ended as told, 1 refused."""
+    options = read_options(argv)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    try:
+        asyncio.run(_run(options))
+    except HeadnodeError as error:
+        print(f"headnode agent: {error}", file=sys.stderr)
+        return error.exit_status
+    return 0
+
+
+async def _run(options: Options) -> None:
+    agent = Agent(Places(options.state), facts_of_this_machine(options), LocalSocket(options.head))
+    loop = asyncio.get_running_loop()
+    for what in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(what, agent.leave)
+    await agent.run()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

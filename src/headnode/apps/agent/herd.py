@@ -1,0 +1,97 @@
+"""The shepherds of a node as its agent sees them."""
+
+import asyncio
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Literal, get_args
+
+from headnode.adapters.nodes import messages as m
+from headnode.adapters.nodes.framing import frame
+from headnode.adapters.processes.job_journal import EndedRecord, Key, Story
+from headnode.core.model.errors import BadRequest
+from headnode.core.model.quantities import Instant, JobId, Seconds
+
+
+class Phase(StrEnum):
+    """Where a shepherd is in its life."""
+
+    AWAITED = "awaited"  # ordered, or alive since before this agent: it will dial
+    HERE = "here"  # connected
+    BURYING = "burying"  # its process is gone; what it left is being killed
+    GONE = "gone"  # nothing of it runs; its results may still wait for the head
+
+
+class Tended:
+    """One shepherd.  What is said to it while it is awaited is kept for it."""
+
+    def __init__(self, job: JobId, marker: str, journal: Path, uid: int) -> None:
+        self.job, self.marker, self.journal, self.uid = job, marker, journal, uid
+        self.phase = Phase.AWAITED
+        self.closing = False  # told to end, or to be told so when it dials
+        self.live: dict[Key, bool] = {}  # does it run?
+        self._writer: asyncio.StreamWriter | None = None
+        self._kept: list[tuple[bytes, tuple[Key, ...]]] = []
+
+    def seed(self, story: Story) -> None:
+        """Believe its journal until it speaks for itself."""
+        self.live = {**dict.fromkeys(story.queued, False), **dict.fromkeys(story.started, True)}
+
+    def has_dialed(self, writer: asyncio.StreamWriter, live: dict[Key, bool]) -> list[Key]:
+        """Use this connection from now on, and believe what it says is live.
+
+        Return the attempts that we believed to be there, and that were lost on the way to it.
+        """
+        kept, self._kept = self._kept, []
+        still_to_be_said = {key for _, keys in kept for key in keys}
+        lost = [key for key in self.live if key not in live and key not in still_to_be_said]
+        self.live = {**{key: False for key in self.live if key in still_to_be_said}, **live}
+        self.phase, self._writer = Phase.HERE, writer
+        for message, _ in kept:
+            self.say(message)
+        return lost
+
+    def has_hung_up(self) -> None:
+        """Wait for it to dial again, or to be found dead."""
+        self.phase, self._writer = Phase.AWAITED, None
+
+    def say(self, message: bytes, about: Sequence[Key] = ()) -> None:
+        """Tell it something, now or when it dials; `about` are the attempts it is to run."""
+        if self._writer is None:
+            self._kept.append((message, tuple(about)))
+        elif not self._writer.is_closing():
+            self._writer.write(frame(message))
+
+
+Kind = Literal["exited", "timed-out", "stopped", "not-started", "never-ran", "lost"]
+_KINDS: dict[str, Kind] = {kind: kind for kind in get_args(Kind)}
+
+
+def result_of(record: EndedRecord) -> m.Result:
+    """Return a shepherd's record in the words of the wire.
+
+    Raises:  BadRequest ``shepherd-message`` when it is of no kind we know.
+    """
+    if record.kind not in _KINDS:
+        raise BadRequest(code="shepherd-message", what=f"a task cannot end as {record.kind!r}")
+    return m.Result(
+        task=record.task,
+        instance=record.instance,
+        attempt=record.attempt,
+        kind=_KINDS[record.kind],
+        exit_code=record.exit_code,
+        signal=record.signal,
+        started=None if record.started is None else Instant(record.started),
+        ended=None if record.ended is None else Instant(record.ended),
+        user_time=Seconds(record.user_time),
+        system_time=Seconds(record.system_time),
+        peak_memory=record.peak_memory,
+        message=record.message,
+    )
+
+
+def made_up(key: Key, kind: Kind, message: str, started: float | None = None) -> m.Result:
+    """Return a result that no shepherd gave."""
+    task, instance, attempt = key
+    since = None if started is None else Instant(started)
+    return m.Result(task, instance, attempt, kind, message=message, started=since)

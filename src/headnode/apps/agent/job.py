@@ -1,0 +1,40 @@
+"""A job on this node: what the head said of it, and its shepherds."""
+
+from headnode.adapters.nodes import messages as m
+from headnode.adapters.processes.job_journal import Key
+from headnode.apps.agent.herd import Phase, Tended
+from headnode.apps.agent.orders import Orders
+from headnode.core.model.quantities import JobId
+
+
+class Job:
+    """One job.  It has one shepherd at work; others may still be on their way out."""
+
+    def __init__(self, job: JobId) -> None:
+        self.id = job
+        self.opened: m.OpenJob | None = None  # None: closed, or not opened to this agent
+        self.herd: dict[str, Tended] = {}  # by marker
+        self.orders: Orders | None = None  # for the shepherd at work
+
+    @property
+    def at_work(self) -> Tended | None:
+        """The shepherd that takes orders; None when a new one is needed."""
+        for tended in self.herd.values():
+            if tended.phase in (Phase.AWAITED, Phase.HERE) and not tended.closing:
+                return tended
+        return None
+
+    def owner_of(self, key: Key) -> Tended | None:
+        """Return the shepherd that has this attempt, waiting or running."""
+        for tended in self.herd.values():
+            if key in tended.live:
+                return tended
+        return None
+
+    def live(self) -> list[m.Live]:
+        """Return the attempts that are not over."""
+        return [
+            m.Live(self.id, *key, running)
+            for tended in self.herd.values()
+            for key, running in tended.live.items()
+        ]

@@ -1,0 +1,49 @@
+"""What this machine is: processors, memory, speed, and which boot it is."""
+
+import os
+import platform
+import re
+from pathlib import Path
+
+from headnode.apps.agent.options import Options
+from headnode.core.model.node import NodeFacts
+
+_PROC = Path("/proc")
+
+
+def facts_of_this_machine(options: Options) -> NodeFacts:
+    """Return the facts of this node; what the options say is believed over what is found."""
+    processors = _read("cpuinfo")
+    return NodeFacts(
+        name=options.name,
+        processors=options.processors or len(os.sched_getaffinity(0)),
+        sockets=options.sockets or len(set(_values("physical id", processors))) or 1,
+        memory=options.memory or _memory(_read("meminfo")),
+        speed=options.speed or _speed(processors),
+        groups=options.groups,
+        architecture=platform.machine(),
+        system=platform.system(),
+        boot_id=boot_id(),
+    )
+
+
+def boot_id() -> str:
+    """Return a word that is different after every start of the machine."""
+    return _read("sys/kernel/random/boot_id").strip()
+
+
+def _read(name: str) -> str:
+    return (_PROC / name).read_text(encoding="ascii", errors="replace")
+
+
+def _values(name: str, text: str) -> list[str]:
+    return re.findall(rf"^{name}\s*:\s*(\S+)", text, re.MULTILINE)
+
+
+def _memory(meminfo: str) -> int:
+    return sum(int(kilobytes) // 1024 for kilobytes in _values("MemTotal", meminfo)[:1])
+
+
+def _speed(cpuinfo: str) -> int:
+    """Return MHz; 0 where the processor does not say, as many ARM ones do not."""
+    return max((round(float(mhz)) for mhz in _values("cpu MHz", cpuinfo)), default=0)

@@ -1,0 +1,91 @@
+"""Where an agent keeps things below its state directory."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from headnode.adapters.nodes import messages as m
+from headnode.adapters.processes.agent_link import AGENT_SOCKET
+from headnode.adapters.processes.agent_lock import take
+from headnode.core.model.errors import Unavailable
+from headnode.core.model.quantities import JobId
+
+
+class Places:
+    """The directories of one agent, and the lock that makes it the only one there."""
+
+    def __init__(self, state: Path) -> None:
+        """Make what is missing.
+
+        Raises:  Unavailable ``agent-runs`` when another agent lives there, ``agent-state`` when the
+                 directory cannot be used.
+        """
+        self.jobs, self.run, self.output = state / "jobs", state / "run", state / "output"
+        self.log = state / "shepherds.log"
+        self.socket = self.run / AGENT_SOCKET
+        try:
+            state.mkdir(parents=True, exist_ok=True)
+            lock = take(state)
+            self._make()
+        except OSError as error:
+            raise Unavailable(
+                code="agent-state",
+                what=f"the state directory {str(state)!r} cannot be used: {error}",
+                fix="choose another with --state, or let this user write there",
+            ) from None
+        if lock is None:
+            raise Unavailable(
+                code="agent-runs",
+                what=f"another agent uses the state directory {str(state)!r}",
+                fix="end it first, or choose another directory with --state",
+            )
+        self._lock = lock
+
+    def _make(self) -> None:
+        for folder, mode in ((self.jobs, 0o700), (self.run, 0o711), (self.output, 0o711)):
+            folder.mkdir(exist_ok=True)
+            folder.chmod(mode)
+
+    def journal(self, job: JobId, marker: str) -> Path:
+        """Return the journal of a shepherd."""
+        return self.jobs / f"{job}-{marker}.journal"
+
+    def journals(self) -> Iterator[Path]:
+        """Yield the journals that are there, in order of their names."""
+        yield from sorted(self.jobs.glob("*.journal"))
+
+    def captured(self, job: JobId) -> Path:
+        """Return the directory of captured output of a job."""
+        return self.output / str(job)
+
+    def keep(self, opened: m.OpenJob) -> None:
+        """Keep what the head said of a job, so that the next agent knows it.
+
+        Raises:  OSError.
+        """
+        path = self._opened(opened.job)
+        scratch = path.with_suffix(".new")
+        scratch.write_bytes(msgspec.msgpack.encode(opened))
+        scratch.replace(path)
+
+    def kept(self) -> Iterator[m.OpenJob]:
+        """Yield what was kept; a file that does not read is passed over: the head says it again."""
+        decoder = msgspec.msgpack.Decoder(m.OpenJob)
+        for path in sorted(self.jobs.glob("*.job")):
+            with contextlib.suppress(msgspec.DecodeError):
+                yield decoder.decode(path.read_bytes())
+
+    def forget(self, job: JobId) -> None:
+        """Forget a job."""
+        self._opened(job).unlink(missing_ok=True)
+
+    def _opened(self, job: JobId) -> Path:
+        return self.jobs / f"{job}.job"
+
+
+def may_run_as(uid: int) -> bool:
+    """Tell whether we can run programs as this user."""
+    return os.geteuid() in (0, uid)

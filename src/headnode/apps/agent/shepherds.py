@@ -1,0 +1,266 @@
+"""Orders shepherds, hears them, finds those of an earlier agent, and buries the dead."""
+
+import asyncio
+import logging
+import os
+import secrets
+import signal
+import socket
+import struct
+from pathlib import Path
+from typing import Protocol
+
+from headnode.adapters.nodes import messages as m
+from headnode.adapters.nodes.framing import read_frame
+from headnode.adapters.processes import cgroups, job_journal, process_tree, told
+from headnode.adapters.processes.factory import Factory, ShepherdOrder
+from headnode.adapters.processes.job_journal import EndedRecord, Key, Story
+from headnode.apps.agent.herd import Phase, Tended
+from headnode.apps.agent.places import Places
+from headnode.core.launching.environment import SHEPHERD_MARKER
+from headnode.core.model.errors import BadRequest
+from headnode.core.model.quantities import JobId
+
+log = logging.getLogger("headnode.agent")
+
+_LOOK = 0.02  # seconds between two looks at what is about to change
+_KILL_PATIENCE = 2.0  # seconds for one try to kill everything a shepherd left
+DISMISSAL = 15.0  # seconds a dismissed shepherd has to end by itself
+
+
+class Owner(Protocol):
+    """Who hears of the shepherds."""
+
+    def adopted(self, tended: Tended) -> None:
+        """A shepherd of an earlier agent was found."""
+
+    def started(self, tended: Tended, begun: list[tuple[int, int, int, float]]) -> None:
+        """These run."""
+
+    def ended(self, tended: Tended, records: list[EndedRecord]) -> None:
+        """These are over."""
+
+    def never_arrived(self, tended: Tended, keys: list[Key]) -> None:
+        """It was to run these and never heard of it."""
+
+    def vanished(self, tended: Tended, started: dict[Key, float], why: str) -> None:
+        """It is gone with all it ran."""
+
+
+class Shepherds:
+    """All shepherds of this node that are not settled."""
+
+    def __init__(self, places: Places, boot: str, owner: Owner) -> None:
+        self._places, self._boot, self._owner = places, boot, owner
+        self._factory = Factory(places.log, self)
+        self._herd: dict[str, Tended] = {}
+        self._funerals: dict[str, asyncio.Task[None]] = {}
+        self._conversations: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+
+    async def open(self, patience: float) -> None:
+        """Start the factory, listen, and find what an earlier agent left; wait for the living to dial."""
+        self._factory.start()
+        self._places.socket.unlink(missing_ok=True)
+        listener = socket.socket(socket.AF_UNIX)
+        # By way of a descriptor: the path itself may be too long for an address.
+        folder = os.open(self._places.run, os.O_PATH | os.O_DIRECTORY)
+        listener.bind(f"/proc/self/fd/{folder}/{self._places.socket.name}")
+        os.close(folder)
+        self._places.socket.chmod(0o666)  # a user's shepherd dials as the user; who it is is checked
+        self._server = await asyncio.start_unix_server(self._accept, sock=listener)
+        await self._adopt_all(patience)
+
+    async def _adopt_all(self, patience: float) -> None:
+        for path in self._places.journals():
+            self._adopt(path)
+        until = asyncio.get_running_loop().time() + patience
+        while any(each.phase in (Phase.AWAITED, Phase.BURYING) for each in self._herd.values()):
+            if asyncio.get_running_loop().time() > until:
+                return  # the journals say enough to go on with
+            await asyncio.sleep(_LOOK)
+
+    def _adopt(self, path: Path) -> None:
+        story = job_journal.read(path)
+        if story is None:  # it died before it was anything
+            path.unlink()
+            return
+        header = story.header
+        tended = Tended(JobId(header.job), header.marker, path, header.uid)
+        tended.seed(story)
+        self._herd[tended.marker] = tended
+        self._owner.adopted(tended)
+        self._owner.ended(tended, list(story.ended.values()))
+        if not job_journal.lives(path):
+            self._bury(tended)
+
+    def order(self, opened: m.OpenJob, deadline: float | None, grace: float) -> Tended:
+        """Order a shepherd for a job.
+
+        Raises:  Unavailable ``factory``.
+        """
+        marker = secrets.token_hex(8)
+        journal = self._places.journal(opened.job, marker)
+        self._factory.order(
+            ShepherdOrder(
+                job=opened.job,
+                marker=marker,
+                boot=self._boot,
+                uid=opened.uid,
+                gid=opened.gid,
+                agent_uid=os.geteuid(),
+                journal=str(journal),
+                run_directory=str(self._places.run),
+                output_directory=str(self._places.captured(opened.job)),
+                deadline=deadline,
+                grace=grace,
+            )
+        )
+        tended = self._herd[marker] = Tended(opened.job, marker, journal, opened.uid)
+        return tended
+
+    def dismiss(self, tended: Tended) -> None:
+        """Let a shepherd kill all it has and end; one that does not is killed."""
+        if tended.closing or tended.phase not in (Phase.AWAITED, Phase.HERE):
+            return
+        tended.closing = True
+        tended.say(told.close_message())
+        asyncio.get_running_loop().call_later(DISMISSAL, self._insist, tended)
+
+    def _insist(self, tended: Tended) -> None:
+        if tended.phase not in (Phase.AWAITED, Phase.HERE):
+            return
+        story = job_journal.read(tended.journal) if tended.journal.exists() else None
+        if story is not None and job_journal.lives(tended.journal):
+            log.warning("the shepherd of job %d does not end; it is killed", tended.job)
+            process_tree.send([story.header.process], signal.SIGKILL)
+        self._bury(tended)
+
+    def forget(self, tended: Tended) -> None:
+        """Remove what is kept of a settled shepherd."""
+        tended.journal.unlink(missing_ok=True)
+        self._herd.pop(tended.marker, None)
+
+    async def close(self) -> None:
+        """Let go of everything; the shepherds live on."""
+        if self._server is not None:
+            self._server.close()
+        for task in (*self._conversations, *self._funerals.values()):
+            task.cancel()
+        await asyncio.gather(*self._conversations, *self._funerals.values(), return_exceptions=True)
+        self._factory.close()
+
+    # What the factory says.
+
+    def shepherd_failed(self, marker: str, why: str) -> None:
+        """Tell the owner that there will be none, unless there is one after all."""
+        tended = self._herd.get(marker)
+        if tended is not None and tended.phase is Phase.AWAITED:
+            log.error("no shepherd for job %d: %s", tended.job, why)
+            self._bury(tended, why)
+
+    def shepherd_gone(self, marker: str) -> None:
+        """Bury it."""
+        tended = self._herd.get(marker)
+        if tended is not None:
+            self._bury(tended)
+
+    # What shepherds say.
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._conversations.add(task)
+        try:
+            await self._converse(reader, writer)
+        except asyncio.CancelledError:
+            return  # we are leaving
+        except (BadRequest, OSError) as error:
+            log.error("a shepherd's connection was dropped: %s", error)
+        finally:
+            self._conversations.discard(task)
+            writer.close()
+
+    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        first = await read_frame(reader, told.LARGEST)
+        said = told.read_told(first) if first is not None else None
+        tended = self._known(said, writer) if isinstance(said, told.Introduction) else None
+        if tended is None or not isinstance(said, told.Introduction):
+            return
+        self._introduced(tended, said, writer)
+        try:
+            while (data := await read_frame(reader, told.LARGEST)) is not None:
+                self._hear(tended, told.read_told(data))
+        finally:
+            if tended.phase is Phase.HERE:
+                tended.has_hung_up()
+                self._bury(tended)
+
+    def _known(self, said: told.Introduction, writer: asyncio.StreamWriter) -> Tended | None:
+        """Return the shepherd that speaks, if it is the one it says it is."""
+        tended = self._herd.get(said.marker)
+        process = _process_of(writer)
+        if tended is not None and tended.phase is Phase.AWAITED and tended.job == said.job:
+            story = job_journal.read(tended.journal)
+            if story is not None and story.header.process == process and job_journal.lives(tended.journal):
+                return tended
+        log.warning("process %d is no shepherd of this agent and was turned away", process)
+        return None
+
+    def _introduced(self, tended: Tended, said: told.Introduction, writer: asyncio.StreamWriter) -> None:
+        live = {**dict.fromkeys(said.queued, False), **{(t, i, a): True for t, i, a, _ in said.running}}
+        self._owner.ended(tended, said.ended)
+        lost = tended.has_dialed(writer, live)
+        if lost:
+            self._owner.never_arrived(tended, lost)
+        self._owner.started(tended, said.running)
+
+    def _hear(self, tended: Tended, said: told.Told) -> None:
+        match said:
+            case told.ToldStarted(begun=begun):
+                self._owner.started(tended, begun)
+            case told.ToldEnded(ended=ended):
+                self._owner.ended(tended, ended)
+            case told.Introduction():
+                raise BadRequest(code="shepherd-message", what="a shepherd introduced itself twice")
+
+    # The dead.
+
+    def _bury(self, tended: Tended, why: str = "") -> None:
+        if tended.marker not in self._funerals and tended.phase is not Phase.GONE:
+            funeral = asyncio.ensure_future(self._funeral(tended, why))
+            self._funerals[tended.marker] = funeral
+            funeral.add_done_callback(lambda _: self._funerals.pop(tended.marker, None))
+
+    async def _funeral(self, tended: Tended, why: str) -> None:
+        """Make sure that nothing of a dead shepherd runs, then read what it wrote and say what became."""
+        while tended.journal.exists() and job_journal.lives(tended.journal):
+            if tended.phase is Phase.HERE:
+                return  # it has dialed again
+            await asyncio.sleep(_LOOK)
+        tended.phase = Phase.BURYING
+        await self._end_what_is_left(tended)
+        story = job_journal.read(tended.journal) if tended.journal.exists() else None
+        if story is not None:
+            self._owner.ended(tended, list(story.ended.values()))
+        tended.phase = Phase.GONE
+        self._owner.vanished(tended, _started(story), why)
+
+    async def _end_what_is_left(self, tended: Tended) -> None:
+        if cgroups.exists(tended.marker):  # nothing gets out of it
+            while not await asyncio.to_thread(cgroups.end, tended.marker, _KILL_PATIENCE):
+                log.error("processes of job %d cannot be killed; trying on", tended.job)
+            return
+        marker = f"{SHEPHERD_MARKER}={tended.marker}".encode()
+        while left := await asyncio.to_thread(process_tree.end_marked, marker, _KILL_PATIENCE):
+            log.error("processes of job %d cannot be killed: %s; trying on", tended.job, sorted(left))
+
+
+def _started(story: Story | None) -> dict[Key, float]:
+    return {} if story is None else story.started
+
+
+def _process_of(writer: asyncio.StreamWriter) -> int:
+    connection: socket.socket = writer.get_extra_info("socket")
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return int(struct.unpack("3i", credentials)[0])
