@@ -1,0 +1,251 @@
+"""A head for tests of the agent: it listens on a Unix socket and speaks the real messages, as told."""
+
+import contextlib
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import msgspec
+
+from headnode.adapters.nodes import messages as m
+from headnode.core.launching.output import captured_path
+from headnode.core.lifecycle.records import encode_spec
+from headnode.core.model.job import JobSpec
+from headnode.core.model.quantities import NEVER, Instant, JobId, Seconds
+from headnode.core.model.task import TaskSpec
+
+PATIENCE = 20.0  # seconds for anything that must happen
+NODE = "n1"
+JOB = JobId(7)
+Key = tuple[int, int, int]
+
+
+class Head:
+    """The test's side.  Nothing is acknowledged unless `acknowledges`."""
+
+    def __init__(self, path: Path, grace: float = 0.3) -> None:
+        self.path, self.grace = path, grace
+        self.acknowledges = True
+        self.hellos: list[m.Hello] = []
+        self.started: list[tuple[int, ...]] = []
+        self.results: dict[Key, list[m.Result]] = {}
+        self.closed: list[int] = []
+        self._batches: set[int] = set()
+        self._listener: socket.socket | None = None
+        self._peer: socket.socket | None = None
+        self._heard = bytearray()
+        self._decoder = msgspec.msgpack.Decoder(m.FromAgent)
+        self.listen()
+
+    def listen(self) -> None:
+        self.path.unlink(missing_ok=True)
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(self.path))
+        self._listener.listen()
+
+    def hang_up(self) -> None:
+        """Be gone, as a head that was killed."""
+        for channel in (self._peer, self._listener):
+            if channel is not None:
+                channel.close()
+        self._peer = self._listener = None
+        self.path.unlink(missing_ok=True)
+
+    def say(self, message: m.FromHead) -> None:
+        self.until(lambda: self._peer is not None)
+        assert self._peer is not None
+        data = msgspec.msgpack.encode(message)
+        self._peer.sendall(len(data).to_bytes(4, "big") + data)
+
+    def until(self, holds: Callable[[], Any], patience: float = PATIENCE) -> None:
+        """Listen until it holds."""
+        end = time.monotonic() + patience
+        while not holds():
+            assert time.monotonic() < end, f"it did not happen in {patience} s: {self.results} {self.started}"
+            self.hear(0.02)
+
+    def hear(self, patience: float) -> None:
+        channels = [each for each in (self._listener, self._peer) if each is not None]
+        for channel in select.select(channels, [], [], patience)[0]:
+            if channel is self._listener:
+                self._peer, _ = channel.accept()
+                self._heard = bytearray()
+            else:
+                self._read()
+
+    def _read(self) -> None:
+        assert self._peer is not None
+        try:
+            data = self._peer.recv(1 << 20)
+        except ConnectionError:
+            data = b""
+        if not data:
+            self._peer.close()
+            self._peer = None
+            return
+        self._heard += data
+        while len(self._heard) >= 4 and len(self._heard) >= 4 + (size := int.from_bytes(self._heard[:4], "big")):
+            message = self._decoder.decode(self._heard[4 : 4 + size])
+            del self._heard[: 4 + size]
+            self._take(message)
+
+    def _take(self, message: m.FromAgent) -> None:
+        match message:
+            case m.Hello():
+                self.hellos.append(message)
+                self.say(m.Welcome(cluster="test", heartbeat=Seconds(5.0), grace=Seconds(self.grace)))
+            case m.Started(begun=begun):
+                self.started += [(each.task, each.instance, each.attempt) for each in begun]
+            case m.Results():
+                self._results(message)
+            case m.JobClosed(job=job):
+                self.closed.append(job)
+
+    def _results(self, message: m.Results) -> None:
+        for result in message.results:
+            key = (result.task, result.instance, result.attempt)
+            self.results.setdefault(key, []).append(result)
+        if self.acknowledges:
+            self.say(m.Ack(number=message.number))
+
+    # What tests ask for.
+
+    def open(self, spec: JobSpec, job: JobId = JOB, uid: int | None = None, deadline: Instant = NEVER) -> None:
+        self.spec = spec
+        who = os.getuid() if uid is None else uid
+        gid = os.getgid() if uid is None else uid
+        place = ((NODE, (0, 1)),)
+        self.say(m.OpenJob(job, "owner", who, gid, encode_spec(spec), place, deadline))
+
+    def run(self, task: int, *attempts: tuple[int, int], processor: int = 0, job: JobId = JOB) -> None:
+        self.say(m.Run(job, task, ((NODE, (processor,)),), attempts))
+
+    def result(self, task: int, instance: int = 1, attempt: int = 1) -> m.Result:
+        """Wait for a result and return it; there must be only one story about it."""
+        key = (task, instance, attempt)
+        self.until(lambda: key in self.results)
+        told = self.results[key]
+        assert all(each == told[0] for each in told), told
+        return told[0]
+
+    def close_job(self, job: JobId = JOB) -> None:
+        before = len(self.closed)
+        self.say(m.CloseJob(job))
+        self.until(lambda: len(self.closed) > before)
+
+
+class Scene:
+    """A head, a state directory, and an agent that may be killed and started again."""
+
+    def __init__(self, folder: Path, grace: float = 0.3) -> None:
+        self.folder = folder
+        self.state = folder / "state"
+        self.work = folder / "work"
+        self.work.mkdir()
+        self.head = Head(folder / "head.sock", grace)
+        self.agent: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with (self.folder / "agent.log").open("ab") as log:
+            arguments = ["--head", str(self.head.path), "--state", str(self.state), "--name", NODE]
+            command = [sys.executable, "-m", "headnode.apps.agent", *arguments]
+            self.agent = subprocess.Popen(command, stdout=log, stderr=log)
+        hellos = len(self.head.hellos)
+        self.head.until(lambda: len(self.head.hellos) > hellos)
+
+    def kill_agent(self) -> None:
+        assert self.agent is not None
+        self.agent.kill()
+        self.agent.wait()
+        self.agent = None
+
+    def job(self, *commands: str, **more: Any) -> JobSpec:
+        """Open a job with a task for each command, in the scene's work directory."""
+        uid, deadline = more.pop("uid", None), more.pop("deadline", NEVER)
+        tasks = tuple(TaskSpec(command=each, work_directory=str(self.work), **more) for each in commands)
+        spec = JobSpec(name="test", tasks=tasks)
+        self.head.open(spec, uid=uid, deadline=deadline)
+        return spec
+
+    def shepherds(self) -> list[int]:
+        """Return the processes of the living shepherds."""
+        return [pid for pid in _processes() if _holds(pid, self.state / "jobs")]
+
+    def shepherd(self) -> int:
+        self.head.until(lambda: len(self.shepherds()) == 1)
+        return self.shepherds()[0]
+
+    def captured(self, task: int, instance: int = 1, job: JobId = JOB) -> Path:
+        return Path(captured_path(str(self.state / "output"), job, task, instance))
+
+    def log(self) -> str:
+        shepherds = self.state / "shepherds.log"
+        return (self.folder / "agent.log").read_text() + (shepherds.read_text() if shepherds.exists() else "")
+
+    def __enter__(self) -> "Scene":
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: TracebackType | BaseException | None) -> None:
+        if kind is not None:
+            print(self.log(), file=sys.stderr)
+        self._sweep()
+        for pid in self.shepherds():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        if kind is None:
+            assert "Traceback" not in self.log(), self.log()
+
+    def _sweep(self) -> None:
+        """Leave as a head does that cancels everything."""
+        if self.agent is None:
+            self.start()
+        assert self.agent is not None
+        self.head.acknowledges = True
+        with contextlib.suppress(AssertionError, OSError):
+            self.head.say(m.Goodbye(reason="cancel"))
+            self.head.until(lambda: self.agent is not None and self.agent.poll() is not None)
+        if self.agent.poll() is None:
+            self.kill_agent()
+        self.head.hang_up()
+
+
+def _processes() -> Iterator[int]:
+    return (int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit())
+
+
+def _holds(pid: int, folder: Path) -> bool:
+    with contextlib.suppress(OSError):
+        for file in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                target = os.readlink(file)
+                if target.startswith(f"{folder}/") and target.endswith(".journal"):
+                    return True
+    return False
+
+
+def alive(pid: int) -> bool:
+    """Tell whether a process lives; a zombie does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def xargs_rate(count: int) -> float:
+    """Return how many /bin/true a second xargs starts on two processors."""
+    began = time.monotonic()
+    numbers = "\n".join(map(str, range(count))).encode()
+    xargs = shutil.which("xargs")
+    assert xargs is not None
+    subprocess.run([xargs, "-P2", "-n1", "/bin/true"], input=numbers, check=True)
+    return count / (time.monotonic() - began)
