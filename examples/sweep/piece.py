@@ -5,7 +5,7 @@ python3 piece.py PIECE PIECES
 
 import sys
 
-STEPS = 120_000  # in each piece
+STEPS = 1_500_000  # in each piece
 
 
 def area(piece: int, pieces: int) -> float:
