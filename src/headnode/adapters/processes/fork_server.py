@@ -10,6 +10,7 @@ import ctypes
 import json
 import os
 import pwd
+import resource  # noqa: F401  (os.wait4 loads it when first called, and the user may not be able to)
 import select
 import signal
 import socket
