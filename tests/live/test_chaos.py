@@ -1,7 +1,8 @@
 """Head and agent are killed with SIGKILL at random moments, again and again, under a load of real processes.
 
-Afterwards the archive is compared with what the tasks themselves wrote: nothing acknowledged is lost, no task
-ran twice, every exit code was kept.  More rounds: ``make test TESTS='tests/live/test_chaos.py --chaos-rounds 5000'``.
+Afterwards the archive is compared with what the tasks themselves wrote: nothing acknowledged is lost, no
+task ran twice, every exit code was kept.  More rounds:
+``make test TESTS='tests/live/test_chaos.py --chaos-rounds 5000'``.
 """
 
 import os
@@ -158,7 +159,7 @@ def _compare(victim: Victim, acknowledged: dict[int, int], tracks: Path) -> None
     """Compare what the head says with what the tasks wrote."""
     ran: dict[str, int] = {}
     for line in tracks.read_text().split():
-        instance, attempt = line.rsplit(".", 1)
+        instance = line.rpartition(".")[0]
         ran[instance] = ran.get(instance, 0) + 1
     twice = {instance: times for instance, times in ran.items() if times > 1}
     assert not twice, f"ran more than once: {twice}"

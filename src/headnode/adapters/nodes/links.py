@@ -198,8 +198,6 @@ class NodeLinks:
                     self._report(c.ReportStarted(node=link.node, job=job, begun=said), link, None)
                 case m.Results():
                     self._report(_report_of(link.node, message), link, message.number)
-                case m.JobClosed(job=job):
-                    self.open_jobs.get(job, set()).discard(link.node)
                 case _:
                     pass
 

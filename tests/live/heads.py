@@ -1,0 +1,110 @@
+"""Real heads for live tests: processes of their own, in a directory of the test."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from headnode.apps.client.client import Client
+from headnode.core.model.errors import HeadnodeError
+
+PATIENCE = 30.0  # seconds for anything that must happen
+
+
+class RealHead:
+    """A head process with nodes on this machine."""
+
+    def __init__(self, state: Path, nodes: int = 1, processors: int = 2) -> None:
+        self.state = state
+        state.mkdir(parents=True, exist_ok=True)
+        self.options = ["--nodes", str(nodes), "--processors", str(processors)]
+        self.nodes = nodes
+        self.client = Client(str(state))
+        self.process = self._spawn()
+
+    def _spawn(self) -> "subprocess.Popen[bytes]":
+        command = [sys.executable, "-m", "headnode.apps.server", "--state", str(self.state), *self.options]
+        with (self.state.parent / "head.log").open("ab") as log:
+            return subprocess.Popen(command, stdout=log, stderr=log)
+
+    def log(self) -> str:
+        return (self.state.parent / "head.log").read_text()[-5000:]
+
+    def ask(self, question: str, **fields: Any) -> dict[str, Any]:
+        return self.client.ask(question, **fields)
+
+    def wait_until_ready(self) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            try:
+                nodes = self.ask("nodes")["nodes"]
+            except HeadnodeError:
+                assert self.process.poll() is None, f"the head died:\n{self.log()}"
+                nodes = []
+            if sum(node["state"] == "Ready" for node in nodes) >= self.nodes:
+                return
+            time.sleep(0.01)
+        raise AssertionError(f"no ready node after {PATIENCE} s:\n{self.log()}")
+
+    def submit(self, *commands: str, terms: dict[str, str] | None = None, **task: Any) -> int:
+        tasks = [{"command": command, **task} for command in commands]
+        job: int = self.ask("submit_job", tasks=tasks, terms=terms or {})["job"]
+        return job
+
+    def wait(self, job: int) -> dict[str, Any]:
+        """Wait for the end of a job; return it."""
+        for answer in self.client.follow("watch_job", job=job):
+            if answer["done"]:
+                found: dict[str, Any] = answer["jobs"][0]
+                return found
+        raise AssertionError("the head hung up")
+
+    def wait_for(self, job: int, state: str) -> None:
+        """Wait until people see one of the job's tasks in a state."""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            if self.ask("tasks", job=job, states=[state])["tasks"]:
+                return
+            time.sleep(0.01)
+        raise AssertionError(f"no task of job {job} became {state}:\n{self.log()}")
+
+    def task(self, job: int, task: int = 1, instance: int | None = None) -> dict[str, Any]:
+        fields = {"instance": instance} if instance is not None else {}
+        found: dict[str, Any] = self.ask("task", job=job, task=task, **fields)["task"]
+        return found
+
+    def output(self, job: int, task: int = 1, instance: int | None = None) -> str:
+        fields = {"instance": instance} if instance is not None else {}
+        path = Path(self.ask("output", job=job, task=task, **fields)["standard_output"])
+        return path.read_text() if path.exists() else ""
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.client.close()
+
+    def start_again(self) -> None:
+        self.process = self._spawn()
+        self.wait_until_ready()
+
+    def stop(self) -> None:
+        """End everything of this head, also what runs."""
+        if self.process.poll() is not None:
+            self.start_again()
+        self.ask("down", cancel_jobs=True)
+        self.client.close()
+        self.process.wait(PATIENCE)
+
+
+@contextmanager
+def real_head(directory: Path, nodes: int = 1, processors: int = 2) -> Iterator[RealHead]:
+    """Start a head, wait until its nodes are ready, and end it afterwards."""
+    head = RealHead(directory / "state", nodes, processors)
+    try:
+        head.wait_until_ready()
+        yield head
+    finally:
+        head.stop()
