@@ -19,7 +19,6 @@ Hn = Callable[..., "subprocess.CompletedProcess[str]"]
 @pytest.fixture(scope="module")
 def state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Run one cluster of one node with two processors for all tests of this file."""
-    pytest.importorskip("headnode.apps.agent", reason="the agent is not there yet")
     directory = tmp_path_factory.mktemp("cluster") / "state"
     said = hn("up", "--name", "test", "--processors", "2", state=directory)
     log = directory / "head.log"

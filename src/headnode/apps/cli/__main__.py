@@ -113,7 +113,8 @@ def _write_bytes(data: bytes) -> None:
 
 
 def _terminal_width() -> int | None:
-    return os.get_terminal_size(1).columns if os.isatty(1) else None
+    """Return the columns of the terminal; None where there is none, or it does not know its size."""
+    return os.get_terminal_size(1).columns or None if os.isatty(1) else None
 
 
 def _recall_last_job(asked: "Asked", positionals: int | None) -> None:

@@ -50,6 +50,20 @@ def span(seconds: float | None) -> str:
     return " ".join(parts[:2]) or "0 s"
 
 
+def memory(kilobytes: int | None) -> str:
+    """Write an amount of memory (kB) in the unit that suits it; "" for none.
+
+    >>> memory(900), memory(11344), memory(3_500_000)
+    ('900 kB', '11 MB', '3.3 GB')
+    """
+    if kilobytes is None:
+        return ""
+    if kilobytes < 10_000:
+        return f"{kilobytes} kB"
+    megabytes = kilobytes / 1024
+    return f"{megabytes:.0f} MB" if megabytes < 1000 else f"{megabytes / 1024:.1f} GB"
+
+
 def run_time(seconds: float | None) -> str:
     """Write a run time limit the Compute Cluster way: ``[[days:]hours:]minutes``, or Infinite."""
     if seconds is None:

@@ -1,6 +1,6 @@
 """What people see of a task and of its instances."""
 
-from headnode.apps.cli.words import instant, limits, script_state, span
+from headnode.apps.cli.words import instant, limits, memory, script_state, span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _use(task: "Task") -> dict[str, str]:
         "Elapsed": span(ended - started) if started and ended else "",
         "User Time": _seconds(task["user_time"]),
         "System Time": _seconds(task["system_time"]),
-        "Peak Memory": f"{task['peak_memory']} MB" if task["peak_memory"] is not None else "",
+        "Peak Memory": memory(task["peak_memory"]),
         "Attempt": str(task["attempt"] or ""),
         "Signal": str(task.get("signal") or ""),
     }
