@@ -61,7 +61,7 @@ def _states(jobs: "list[int]", client: "Client") -> "Iterator[list[dict[str, Any
 
 
 def _display(out: "Output") -> "AbstractContextManager[Shown]":
-    if out.for_people and out.width is not None and os.isatty(2):
+    if out.for_people and os.isatty(1) and os.isatty(2):
         from headnode.apps.cli.progress import bars
 
         return bars()
