@@ -26,6 +26,7 @@ from headnode.core.model.task import TaskSpec
 PATIENCE = 20.0  # seconds for anything that must happen
 NODE = "n1"
 JOB = JobId(7)
+PATHS = {"PYTHONPATH": ":".join(sys.path), "PYTHONDONTWRITEBYTECODE": "1"}
 Key = tuple[int, int, int]
 
 
@@ -51,6 +52,10 @@ class Head:
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(self.path))
         self._listener.listen()
+
+    @property
+    def gone(self) -> bool:
+        return self._listener is None
 
     def hang_up(self) -> None:
         """Be gone, as a head that was killed."""
@@ -93,7 +98,9 @@ class Head:
             self._peer = None
             return
         self._heard += data
-        while len(self._heard) >= 4 and len(self._heard) >= 4 + (size := int.from_bytes(self._heard[:4], "big")):
+        while len(self._heard) >= 4 and len(self._heard) >= 4 + (
+            size := int.from_bytes(self._heard[:4], "big")
+        ):
             message = self._decoder.decode(self._heard[4 : 4 + size])
             del self._heard[: 4 + size]
             self._take(message)
@@ -114,12 +121,22 @@ class Head:
         for result in message.results:
             key = (result.task, result.instance, result.attempt)
             self.results.setdefault(key, []).append(result)
+        self._batches.add(message.number)
         if self.acknowledges:
-            self.say(m.Ack(number=message.number))
+            self.acknowledge()
+
+    def acknowledge(self) -> None:
+        """Acknowledge all that was heard and not yet acknowledged."""
+        self.acknowledges = True
+        for number in sorted(self._batches):
+            self.say(m.Ack(number=number))
+        self._batches.clear()
 
     # What tests ask for.
 
-    def open(self, spec: JobSpec, job: JobId = JOB, uid: int | None = None, deadline: Instant = NEVER) -> None:
+    def open(
+        self, spec: JobSpec, job: JobId = JOB, uid: int | None = None, deadline: Instant = NEVER
+    ) -> None:
         self.spec = spec
         who = os.getuid() if uid is None else uid
         gid = os.getgid() if uid is None else uid
@@ -153,12 +170,16 @@ class Scene:
         self.work.mkdir()
         self.head = Head(folder / "head.sock", grace)
         self.agent: subprocess.Popen[bytes] | None = None
+        self.python = sys.executable
+        self.user: int | None = None  # who the agent is; None: who we are
 
     def start(self) -> None:
         with (self.folder / "agent.log").open("ab") as log:
             arguments = ["--head", str(self.head.path), "--state", str(self.state), "--name", NODE]
-            command = [sys.executable, "-m", "headnode.apps.agent", *arguments]
-            self.agent = subprocess.Popen(command, stdout=log, stderr=log)
+            command = [self.python, "-m", "headnode.apps.agent", *arguments]
+            self.agent = subprocess.Popen(
+                command, stdout=log, stderr=log, user=self.user, env={**os.environ, **PATHS}
+            )
         hellos = len(self.head.hellos)
         self.head.until(lambda: len(self.head.hellos) > hellos)
 
@@ -171,7 +192,9 @@ class Scene:
     def job(self, *commands: str, **more: Any) -> JobSpec:
         """Open a job with a task for each command, in the scene's work directory."""
         uid, deadline = more.pop("uid", None), more.pop("deadline", NEVER)
-        tasks = tuple(TaskSpec(command=each, work_directory=str(self.work), **more) for each in commands)
+        tasks = tuple(
+            TaskSpec(command=each, **{"work_directory": str(self.work), **more}) for each in commands
+        )
         spec = JobSpec(name="test", tasks=tasks)
         self.head.open(spec, uid=uid, deadline=deadline)
         return spec
@@ -207,11 +230,13 @@ class Scene:
 
     def _sweep(self) -> None:
         """Leave as a head does that cancels everything."""
-        if self.agent is None:
+        if self.head.gone:
+            self.head.listen()
+        if self.agent is None or self.agent.poll() is not None:
             self.start()
         assert self.agent is not None
-        self.head.acknowledges = True
         with contextlib.suppress(AssertionError, OSError):
+            self.head.acknowledge()
             self.head.say(m.Goodbye(reason="cancel"))
             self.head.until(lambda: self.agent is not None and self.agent.poll() is not None)
         if self.agent.poll() is None:
@@ -227,7 +252,7 @@ def _holds(pid: int, folder: Path) -> bool:
     with contextlib.suppress(OSError):
         for file in Path(f"/proc/{pid}/fd").iterdir():
             with contextlib.suppress(OSError):
-                target = os.readlink(file)
+                target = str(file.readlink())
                 if target.startswith(f"{folder}/") and target.endswith(".journal"):
                     return True
     return False

@@ -1,0 +1,320 @@
+"""Whoever dies, no result is lost and nothing runs twice."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from agent_scene import JOB, NODE, Scene, alive
+
+from headnode.adapters.nodes import messages as m
+from headnode.adapters.processes import cgroups, job_journal
+from headnode.core.model.quantities import JobId, Seconds
+from headnode.core.model.task import TaskType
+
+WAIT_FOR_GO = "echo $CCP_TASKINSTANCEID >> runs; until [ -e go ]; do sleep 0.01; done; exit $HEADNODE_VALUE"
+SWEEP = {"kind": TaskType.SWEEP, "start": 1, "end": 40}
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    with Scene(tmp_path) as scene:
+        yield scene
+
+
+def test_tasks_outlive_the_agent_and_the_next_one_reports_them_all(scene: Scene) -> None:
+    scene.job(WAIT_FOR_GO, **SWEEP)
+    attempts = [(instance, 1) for instance in range(1, 41)]
+    scene.head.run(1, *attempts[:20], processor=0)
+    scene.head.run(1, *attempts[20:], processor=1)
+    scene.head.until(lambda: len(scene.head.started) == 2)
+    scene.kill_agent()
+    (scene.work / "go").touch()
+    scene.head.until(lambda: len((scene.work / "runs").read_text().split()) == 40)
+    scene.start()
+    assert [scene.head.result(1, instance).exit_code for instance, _ in attempts] == list(range(1, 41))
+    runs = sorted(map(int, (scene.work / "runs").read_text().split()))
+    assert runs == list(range(1, 41))
+    assert scene.head.hellos[-1].open_jobs == (JOB,)
+
+
+def test_a_new_agent_says_what_still_runs_and_what_waits_and_goes_on_with_it(scene: Scene) -> None:
+    scene.job(WAIT_FOR_GO, **SWEEP)
+    scene.head.run(1, (1, 1), (2, 1))
+    scene.head.until(lambda: scene.head.started)
+    scene.kill_agent()
+    scene.start()
+    assert set(scene.head.hellos[-1].live) == {m.Live(JOB, 1, 1, 1, True), m.Live(JOB, 1, 2, 1, False)}
+    scene.head.run(1, (1, 1), (2, 1), (3, 1))
+    (scene.work / "go").touch()
+    assert [scene.head.result(1, instance).exit_code for instance in (1, 2, 3)] == [1, 2, 3]
+    assert (scene.work / "runs").read_text() == "1\n2\n3\n"
+
+
+def test_results_are_repeated_by_every_agent_until_they_are_acknowledged(scene: Scene) -> None:
+    scene.head.acknowledges = False
+    scene.job("exit 5")
+    scene.head.run(1, (1, 1))
+    scene.head.result(1)
+    for times in (2, 3):
+        scene.kill_agent()
+        scene.start()
+        assert scene.head.hellos[-1].ended == (m.Live(JOB, 1, 1, 1, False),)
+        scene.head.until(lambda times=times: len(scene.head.results[1, 1, 1]) == times)
+    scene.head.acknowledge()
+    journal = next((scene.state / "jobs").glob("*.journal"))
+    scene.head.until(lambda: job_journal.read(journal).ended == {})
+    scene.kill_agent()
+    scene.start()
+    assert scene.head.hellos[-1].ended == ()
+    assert len(scene.head.results[1, 1, 1]) == 3
+
+
+def test_a_head_that_was_away_hears_everything_when_it_is_back(scene: Scene) -> None:
+    scene.job(WAIT_FOR_GO, **SWEEP)
+    scene.head.run(1, (1, 1), (2, 1))
+    scene.head.until(lambda: scene.head.started)
+    scene.head.hang_up()
+    (scene.work / "go").touch()
+    runs = scene.work / "runs"
+    scene.head.until(lambda: runs.read_text() == "1\n2\n")
+    scene.head.listen()
+    assert [scene.head.result(1, instance).exit_code for instance in (1, 2)] == [1, 2]
+
+
+def test_a_task_over_its_limit_is_ended_without_an_agent(scene: Scene) -> None:
+    scene.job("echo $$ > pid; exec sleep 300", run_time=Seconds(0.5))
+    scene.head.run(1, (1, 1))
+    scene.head.until(lambda: (1, 1, 1) in scene.head.started)
+    scene.kill_agent()
+    task = int((scene.work / "pid").read_text())
+    assert alive(task)
+    scene.head.until(lambda: not alive(task))
+    scene.start()
+    assert scene.head.result(1).kind == "timed-out"
+
+
+def test_when_a_shepherd_is_killed_lost_and_never_ran_are_told_apart_and_strays_are_killed(
+    scene: Scene,
+) -> None:
+    scene.job("setsid sleep 300 & echo $! > stray; wait", "exit 4")
+    scene.head.run(2, (1, 1), processor=1)
+    assert scene.head.result(2).exit_code == 4
+    scene.head.run(1, (1, 1), (2, 1))
+    scene.head.until(lambda: (1, 1, 1) in scene.head.started)
+    stray = int((scene.work / "stray").read_text())
+    os.kill(scene.shepherd(), signal.SIGKILL)
+    lost, never = scene.head.result(1, 1), scene.head.result(1, 2)
+    assert (lost.kind, lost.exit_code, lost.signal) == ("lost", None, None)
+    assert lost.started is not None
+    assert never.kind == "never-ran"
+    assert not alive(stray)
+    assert len(scene.head.results[2, 1, 1]) == 1
+
+
+def test_a_job_goes_on_with_a_new_shepherd_when_its_old_one_was_killed(scene: Scene) -> None:
+    scene.job("sleep 300", "exit 6")
+    scene.head.run(1, (1, 1))
+    scene.head.until(lambda: scene.head.started)
+    os.kill(scene.shepherd(), signal.SIGKILL)
+    assert scene.head.result(1).kind == "lost"
+    scene.head.run(2, (1, 1))
+    assert scene.head.result(2).exit_code == 6
+    scene.head.close_job()
+    assert list((scene.state / "jobs").iterdir()) == []
+
+
+@pytest.mark.parametrize("with_group", [True, False], ids=["cgroup", "marker"])
+def test_what_a_shepherd_left_that_died_with_its_agent_is_killed_by_the_next_agent(
+    scene: Scene, with_group: bool
+) -> None:
+    scene.job("setsid sleep 300 & echo $! > stray; wait")
+    scene.head.run(1, (1, 1), (2, 1))
+    scene.head.until(lambda: (1, 1, 1) in scene.head.started)
+    shepherd, stray = scene.shepherd(), int((scene.work / "stray").read_text())
+    leave_group(scene, with_group)
+    scene.kill_agent()
+    os.kill(shepherd, signal.SIGKILL)
+    assert alive(stray)
+    scene.start()
+    assert scene.head.result(1, 1).kind == "lost"
+    assert scene.head.result(1, 2).kind == "never-ran"
+    assert not alive(stray)
+
+
+def leave_group(scene: Scene, stay: bool) -> None:
+    """Take everything of the job out of its control group and remove it, unless it may stay."""
+    journal = next((scene.state / "jobs").glob("*.journal"))
+    group = cgroups.group(job_journal.read(journal).header.marker)
+    if stay and (group is None or not group.exists()):
+        pytest.skip("this user has no control groups here")
+    if stay or group is None or not group.exists():
+        return
+    for process in (group / "cgroup.procs").read_text().split():
+        (group.parent / "cgroup.procs").write_text(process)
+    group.rmdir()
+
+
+def test_another_boot_means_that_all_shepherds_are_dead(scene: Scene) -> None:
+    scene.job("exit 7", "sleep 300")
+    scene.head.acknowledges = False
+    scene.head.run(1, (1, 1))
+    scene.head.result(1)
+    scene.head.run(2, (1, 1), (2, 1))
+    scene.head.until(lambda: (2, 1, 1) in scene.head.started)
+    scene.kill_agent()
+    os.kill(scene.shepherd(), signal.SIGKILL)
+    journal = next((scene.state / "jobs").glob("*.journal"))
+    lines = journal.read_text().split("\n")
+    first = lines[0].replace(job_journal.read(journal).header.boot, "another-boot")
+    journal.write_text("\n".join([first, *lines[1:], '["ended",9,2']))
+    scene.start()
+    assert scene.head.result(1).exit_code == 7
+    assert [scene.head.result(2, instance).kind for instance in (1, 2)] == ["lost", "never-ran"]
+
+
+def test_closing_a_job_kills_all_of_it_and_leaves_nothing_behind(scene: Scene) -> None:
+    scene.head.acknowledges = False
+    scene.job("setsid sleep 300 & echo $! > stray; exit 0", "trap '' TERM; touch ready; sleep 300; sleep 300")
+    scene.head.run(1, (1, 1))
+    scene.head.run(2, (1, 1), (2, 1), processor=1)
+    scene.head.result(1)
+    scene.head.until((scene.work / "ready").exists)
+    stray = int((scene.work / "stray").read_text())
+    assert alive(stray)
+    scene.head.say(m.CloseJob(JOB))
+    assert scene.head.result(2, 1).kind == "stopped"
+    assert scene.head.result(2, 2).kind == "never-ran"
+    scene.head.until(lambda: not scene.shepherds())
+    assert not alive(stray)
+    assert scene.head.closed == []
+    assert list((scene.state / "jobs").glob("*.journal"))
+    scene.head.acknowledge()
+    scene.head.until(lambda: scene.head.closed == [JOB])
+    assert list((scene.state / "jobs").iterdir()) == []
+
+
+def test_closing_a_job_nobody_knows_is_answered(scene: Scene) -> None:
+    scene.head.close_job(JobId(99))
+    assert scene.head.closed == [99]
+
+
+def test_a_job_that_is_closed_and_opened_again_runs_again(scene: Scene) -> None:
+    for attempt in (1, 2):
+        scene.job("exit 2")
+        scene.head.run(1, (1, attempt))
+        scene.head.say(m.CloseJob(JOB))
+    scene.job("exit 3")
+    scene.head.run(1, (1, 3))
+    assert scene.head.result(1, 1, 3).exit_code == 3
+    for attempt in (1, 2):
+        assert scene.head.result(1, 1, attempt).kind in ("exited", "stopped", "never-ran")
+
+
+def test_goodbye_leaves_tasks_running_unless_they_are_to_be_canceled(scene: Scene) -> None:
+    scene.job("echo $$ > pid; exec sleep 300")
+    scene.head.run(1, (1, 1))
+    scene.head.until(lambda: scene.head.started)
+    task = int((scene.work / "pid").read_text())
+    scene.head.say(m.Goodbye())
+    assert scene.agent is not None
+    assert scene.agent.wait(10) == 0
+    assert alive(task)
+    scene.start()
+    scene.head.say(m.Goodbye(reason="cancel"))
+    scene.head.until(lambda: scene.agent is not None and scene.agent.poll() == 0)
+    assert not alive(task)
+    assert not scene.shepherds()
+
+
+def test_a_second_agent_in_a_directory_is_refused(scene: Scene) -> None:
+    arguments = ["--head", str(scene.head.path), "--state", str(scene.state), "--name", NODE]
+    second = subprocess.run(
+        [sys.executable, "-m", "headnode.apps.agent", *arguments], capture_output=True, text=True, check=False
+    )
+    assert second.returncode == 1
+    assert "another agent uses the state directory" in second.stderr
+
+
+def test_only_the_shepherd_of_the_journal_is_believed(scene: Scene) -> None:
+    scene.job("sleep 300")
+    scene.head.run(1, (1, 1))
+    scene.head.until(lambda: scene.head.started)
+    story = job_journal.read(next((scene.state / "jobs").glob("*.journal")))
+    ended = [1, 1, 1, 1, "exited", 0, None, 1.0, 2.0, 0.0, 0.0, 0, ""]
+    imposter = (
+        "import json, socket, sys\n"
+        f"said = json.dumps(['hello', 7, '{story.header.marker}', [], [], [{ended}]]).encode()\n"
+        "peer = socket.socket(socket.AF_UNIX); peer.connect(sys.argv[1])\n"
+        "peer.sendall(len(said).to_bytes(4, 'big') + said); print(peer.recv(1))\n"
+    )
+    socket_path = str(scene.state / "run" / "agent.sock")
+    turned_away = subprocess.run(
+        [sys.executable, "-c", imposter, socket_path], capture_output=True, text=True, check=False, timeout=10
+    )
+    assert turned_away.stdout == "b''\n", turned_away
+    scene.head.hear(0.1)
+    assert scene.head.results == {}
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a file system that is full")
+def test_a_full_disk_under_the_journal_loses_no_exit_code_and_starts_nothing(scene: Scene) -> None:
+    jobs = scene.state / "jobs"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(jobs)], check=True)
+    try:
+        scene.job("until [ -e go ]; do sleep 0.01; done; exit 9", "/bin/true")
+        scene.head.run(1, (1, 1))
+        scene.head.until(lambda: scene.head.started)
+        filler = jobs / "filler"
+        fill(filler)
+        refused = run_until(scene, "not-started")
+        assert "no space left on device" in refused.message
+        assert "make room" in refused.message
+        (scene.work / "go").touch()
+        ended = scene.head.result(1)
+        assert (ended.kind, ended.exit_code) == ("exited", 9)
+        assert "cannot write down" in ended.message
+        filler.unlink()
+        run_until(scene, "exited")
+        scene.head.acknowledges = False
+        scene.kill_agent()
+        os.kill(scene.shepherd(), signal.SIGKILL)
+        scene.start()
+        assert scene.head.hellos[-1].live == ()
+        assert {each.kind for told in scene.head.results.values() for each in told} <= {
+            "exited",
+            "not-started",
+        }
+        scene.head.acknowledge()
+        scene.head.close_job()
+    finally:
+        scene.kill_agent()
+        subprocess.run(["umount", "-l", str(jobs)], check=True)
+
+
+def run_until(scene: Scene, kind: str) -> m.Result:
+    """Run the second task again and again until it ends as said: a file's last block has some room left."""
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        attempt = len(scene.head.results) + 1
+        scene.head.run(2, (1, attempt))
+        result = scene.head.result(2, 1, attempt)
+        if result.kind == kind:
+            return result
+    raise AssertionError(f"no result was {kind}")
+
+
+def fill(file: Path) -> None:
+    """Write until there is no room for even one byte more."""
+    with file.open("wb", buffering=0) as filler:
+        for size in (4096, 1):
+            try:
+                while filler.write(b"x" * size):
+                    pass
+            except OSError:
+                continue
