@@ -18,7 +18,8 @@ def main() -> None:
         empty = one.memory()
         one.client.ask("submit_job", tasks=[{"command": "run *", "parametric": "1-1000000"}])
         print(
-            f"head, empty: {empty:.0f} MB; with one queued sweep of 1,000,000: {one.memory():.0f} MB (promised: 60)"
+            f"head, empty: {empty:.0f} MB; "
+            f"with one queued sweep of 1,000,000: {one.memory():.0f} MB (promised: 60)"
         )
     with head(nodes=0) as many:
         begun = time.perf_counter()

@@ -60,7 +60,7 @@ def test_a_task_flow_runs_in_order_and_two_of_its_four_tasks_side_by_side(
 
 
 def test_a_sweep_puts_its_values_where_the_asterisks_are(head: RealHead, tmp_path: Path) -> None:
-    job = head.submit("echo * ^* ****", parametric="2-8:3", stdout=f"{tmp_path}/out.***")
+    job = head.submit("echo * '^*' ****", parametric="2-8:3", stdout=f"{tmp_path}/out.***")
     assert head.wait(job)["state"] == "Finished"
     assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {
         "out.002": "2 * 0002\n",

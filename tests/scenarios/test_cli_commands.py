@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from cli_scripted_head import REFUSED, ScriptedHead, frame, hn, job, node, task
 
+from headnode.adapters.identity.peer import user_name
 from headnode.apps.client.client import Client
 
 SWEEP = {"total": 3, "queued": 0, "running": 0, "finished": 3, "failed": 0, "canceled": 0}
@@ -207,9 +208,7 @@ def test_a_head_that_breaks_off_or_talks_nonsense_is_told_as_lost(
 
 
 def test_a_list_asks_for_the_own_live_jobs_unless_told_otherwise(tmp_path: Path) -> None:
-    import pwd
-
-    me = pwd.getpwuid(os.geteuid()).pw_name
+    me = user_name(os.geteuid())
     page = {"jobs": [job(12, "Running", name="first")], "more": 12, "total": 40}
     with ScriptedHead(tmp_path, {"jobs": page}) as head:
         table = hn("job", "list", state=tmp_path)

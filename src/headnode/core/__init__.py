@@ -1,1 +1,1 @@
-"""Thinks: the model, its life, its schedule and its file formats.  No clock, file, socket, thread or randomness."""
+"""Thinks: the model, its life, its schedule, file formats.  No clock, file, socket, thread or chance."""

@@ -5,11 +5,13 @@ import re
 from pathlib import Path
 from typing import Any
 
-from headnode.core.formats.compute_cluster_xml import read_job
+from headnode.core.formats.compute_cluster_xml import locate, read_job
 from headnode.core.model.checks import check, check_runnable
 from headnode.core.model.errors import BadRequest
+from headnode.core.model.job import JobSpec
 
 ERROR = "error"
+NOT_RUNNABLE = "not-runnable"
 _PLACE = re.compile(r"line (\d+), column (\d+): ")
 
 
@@ -33,11 +35,24 @@ def findings(file: str, *, strict: bool) -> list[dict[str, Any]]:
             {"kind": str(item.kind), "where": item.where, "what": item.what, **_place(item.line, item.column)}
             for item in report
         ]
-        check(spec)
-        check_runnable(spec)
+        try:
+            check(spec)
+        except BadRequest as wrong:
+            raise locate(data, wrong) from wrong
+        found += _not_runnable(spec)
     except BadRequest as wrong:
         found.append(_error(wrong))
     return found
+
+
+def _not_runnable(spec: JobSpec) -> list[dict[str, Any]]:
+    """A task without a program is a legal document, and a job that can be kept: not an error of the file."""
+    try:
+        check_runnable(spec)
+    except BadRequest as wrong:
+        what = f"it can be created but not submitted: {wrong.what}; {wrong.fix}"
+        return [{"kind": NOT_RUNNABLE, "where": "", "what": what, **_place(0, 0)}]
+    return []
 
 
 def _place(line: int, column: int) -> dict[str, int | None]:

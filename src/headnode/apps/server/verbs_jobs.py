@@ -70,9 +70,8 @@ async def _submit_created(desk: Desk, by: User, wish: w.SubmitWish, job: int) ->
 
 
 def _refuse_unfit(desk: Desk, spec: JobSpec) -> None:
-    """Refuse what could never run: wrong in itself, without a program, or too large for the cluster."""
+    """Refuse what is wrong in itself, or could never run because the cluster is too small."""
     check(spec)
-    check_runnable(spec)
     view = view_of(desk.cluster, desk.now())
     reasons = never_fits(request_of(spec), view.nodes, view.licences) if view.nodes else ()
     if reasons:
@@ -87,6 +86,7 @@ async def check_job(desk: Desk, by: User, wish: w.CreateWish) -> Object:  # noqa
     """Say what submitting would say, and keep nothing."""
     spec, report = await read_job(wish, desk.now())
     _refuse_unfit(desk, spec)
+    check_runnable(spec)
     return {"report": report_json(report)}
 
 

@@ -11,12 +11,11 @@ from headnode.core.lifecycle.events import Event
 from headnode.core.lifecycle.permission import may_change
 from headnode.core.lifecycle.records import JobRecord, Run, encode_record, encode_spec
 from headnode.core.lifecycle.states import JobState
-from headnode.core.model.checks import check
+from headnode.core.model.checks import check, check_runnable
 from headnode.core.model.errors import BadRequest, NotAllowed, NotFound, WrongState
 from headnode.core.model.job import JobSpec
 from headnode.core.model.node import NodeState
 from headnode.core.model.quantities import ANCHORS, Instant, JobId
-from headnode.core.model.task import TaskType
 from headnode.core.model.user import User
 
 LONGEST_HOLD = 366 * 86400  # seconds
@@ -60,7 +59,7 @@ def _submission(
     check(spec)
     _check_hold(spec, now)
     _check_privileges(spec, by)
-    _check_kinds(spec)
+    check_runnable(spec)
     return e.JobSubmitted(
         at=now,
         job=job,
@@ -68,16 +67,6 @@ def _submission(
         by=by.name,
         waits_for=_unfinished(cluster, spec, ended, job),
     )
-
-
-def _check_kinds(spec: JobSpec) -> None:
-    for number, task in enumerate(spec.tasks, 1):
-        if task.kind not in (TaskType.BASIC, TaskType.SWEEP):
-            raise BadRequest(
-                code="task-type",
-                what=f"task {number} {task.name!r} is of type {task.kind.value}, which does not run yet",
-                fix="use basic and parametric sweep tasks",
-            )
 
 
 def _check_hold(spec: JobSpec, now: Instant) -> None:
@@ -154,7 +143,7 @@ def modify(cluster: Cluster, command: c.ModifyJob, now: Instant) -> list[Event]:
         _check_running(record, command)
     if record.state is JobState.QUEUED:
         _check_hold(command.spec, now)
-        _check_kinds(command.spec)
+        check_runnable(command.spec)
     return [modified]
 
 
@@ -195,7 +184,7 @@ def _check_running(record: JobRecord, command: c.ModifyJob) -> None:
             what=f"job {record.id} takes no new tasks: it was asked to end",
             fix="submit them as a job of their own",
         )
-    _check_kinds(command.spec)
+    check_runnable(command.spec)
 
 
 def set_progress(cluster: Cluster, command: c.SetProgress, now: Instant) -> list[Event]:
@@ -228,7 +217,7 @@ def requeue(cluster: Cluster, command: c.RequeueJob, now: Instant) -> list[Event
     if record.state in (JobState.FAILED, JobState.CANCELED) and command.archived is not None:
         tasks = record.run.tasks if record.run else []
         _refuse_rerun(record, spec, [i for i, p in enumerate(tasks) if p.failed])
-        _check_kinds(spec)
+        check_runnable(spec)
         return [
             e.JobRevived(at=now, job=record.id, record=encode_record(record), by=command.by.name),
             e.JobRequeued(

@@ -25,6 +25,7 @@ from headnode.core.model.small_checks import (
 from headnode.core.model.task import TaskSpec, TaskType
 from headnode.core.model.task_checks import SPECIAL, check_task
 
+RUNNABLE = (TaskType.BASIC, TaskType.SWEEP)
 MOST_SWEEPS = 100  # in one job
 
 
@@ -44,13 +45,16 @@ def check(spec: JobSpec) -> None:
 
 
 def check_runnable(spec: JobSpec) -> None:
-    """Refuse a job with a task that has no command line: it can be kept, but not run.
+    """Refuse a job that can be kept but not run: a task has no command line, or its type does not run.
 
-    Raises:  BadRequest ``no-command``.
+    Raises:  BadRequest ``no-command`` or ``task-type``.
     """
     for number, task in enumerate(spec.tasks, 1):
         if not task.command.strip():
             refuse("no-command", f"{called(number, task)} has no command line", "say what it shall run")
+        if task.kind not in RUNNABLE:
+            what = f"{called(number, task)} is of type {task.kind.value}, which does not run yet"
+            refuse("task-type", what, "use basic tasks and parametric sweeps")
 
 
 def _check_texts(spec: JobSpec) -> None:

@@ -91,8 +91,8 @@ def parse_priority(text: str) -> Priority:
         raise BadRequest(
             code="priority",
             what=f"priority {text!r} is not between {LOWEST} and {HIGHEST}",
-            fix="write Lowest, BelowNormal, Normal, AboveNormal or Highest, one of them plus or minus a number "
-            "such as Normal+150, or a number from 0 to 4000",
+            fix="write Lowest, BelowNormal, Normal, AboveNormal or Highest, one of them plus or minus a "
+            "number such as Normal+150, or a number from 0 to 4000",
         )
     return Priority(value)
 

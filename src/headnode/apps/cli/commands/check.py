@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def run(asked: "Asked", _client: "Client", out: "Output") -> int:
     """Print what is wrong with each file and what will have no effect; 2 if anything is wrong."""
     from headnode.apps.cli.fidelity import WORTH_TELLING, line
-    from headnode.apps.cli.job_checks import ERROR, findings
+    from headnode.apps.cli.job_checks import ERROR, NOT_RUNNABLE, findings
 
     if not asked.words:
         raise usage("no job file was given", "write: hn check FILE")
@@ -24,14 +24,15 @@ def run(asked: "Asked", _client: "Client", out: "Output") -> int:
         found = findings(file, strict=strict)
         wrong = any(finding["kind"] == ERROR for finding in found)
         worst = 2 if wrong else worst
-        told = [line(finding, file) for finding in found if finding["kind"] in (ERROR, *WORTH_TELLING)]
-        out.text("\n".join([*told, *_verdict(file, wrong, told)]), _data(file, wrong, found))
+        stays = any(finding["kind"] == NOT_RUNNABLE for finding in found)
+        shown = (ERROR, NOT_RUNNABLE, *WORTH_TELLING)
+        told = [line(finding, file) for finding in found if finding["kind"] in shown]
+        verdict = [] if wrong or stays else _verdict(file, told)
+        out.text("\n".join([*told, *verdict]), _data(file, wrong, found))
     return worst
 
 
-def _verdict(file: str, wrong: bool, told: list[str]) -> list[str]:
-    if wrong:
-        return []
+def _verdict(file: str, told: list[str]) -> list[str]:
     return [f"{file}: it can be submitted" + (", with the differences above" if told else "")]
 
 

@@ -1,0 +1,229 @@
+"""A task instance becomes what to run."""
+
+import pytest
+
+from headnode.core.launching.environment import INFINITE_RUN_TIME, OVERFLOW, Surroundings
+from headnode.core.launching.expansion import expand_path, expand_percent
+from headnode.core.launching.host_file import HostFileFormat, host_file
+from headnode.core.launching.output import captured_name, captured_path
+from headnode.core.launching.recipe import Preparation, Recipe, argv_of, recipe
+from headnode.core.lifecycle.events import Place
+from headnode.core.model.job import JobSpec, UnitType
+from headnode.core.model.quantities import JobId, Seconds
+from headnode.core.model.task import TaskSpec, TaskType
+
+HERE: Place = (("n1", (2, 3)),)
+BASE = {"HOME": "/home/ann", "USER": "ann", "PATH": "/usr/bin:/bin"}
+
+
+def made(
+    task: TaskSpec, *, spec: JobSpec | None = None, place: Place = HERE, instance: int = 1, attempt: int = 1
+) -> Recipe:
+    around = Surroundings(
+        job=JobId(7),
+        spec=spec or JobSpec(name="weather"),
+        node="n1",
+        cluster="blue",
+        scheduler="head",
+        base=BASE,
+        marker="abc",
+        processors_per_socket=4,
+    )
+    return recipe(around, 3, task, place, instance, attempt)
+
+
+def sweep(**more: object) -> TaskSpec:
+    return TaskSpec(kind=TaskType.SWEEP, start=10, end=20, increment=5, **more)  # type: ignore[arg-type]
+
+
+def test_a_plain_command_line_runs_without_a_shell() -> None:
+    assert made(TaskSpec(command="prog -x 'one two' \"three\"")).argv == ("prog", "-x", "one two", "three")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "a | b",
+        "a && b",
+        "a > b",
+        "echo $HOME",
+        "echo `id`",
+        "ls *.dat",
+        "a; b",
+        "a\nb",
+        "NAME=value prog",
+        "cd /tmp",
+        "exit 3",
+        "ls ~",
+        "it's",
+        "",
+        "echo a\\ b",
+    ],
+)
+def test_anything_a_shell_must_read_goes_to_the_shell_whole(command: str) -> None:
+    assert argv_of(command) == ("/bin/sh", "-c", command)
+
+
+def test_the_swept_value_goes_into_command_and_paths() -> None:
+    task = sweep(
+        command="prog ** ^*",
+        standard_input="in.*",
+        standard_output="out.***.txt",
+        standard_error="/logs/*.err",
+        work_directory="run*",
+    )
+    ours = made(task, instance=3)
+    assert ours.argv == ("/bin/sh", "-c", "prog 20 *")
+    assert ours.work_directory == "/home/ann/run20"
+    assert (ours.stdin, ours.stdout) == ("/home/ann/run20/in.20", "/home/ann/run20/out.020.txt")
+    assert ours.stderr == "/logs/20.err"
+    assert ours.environment["HEADNODE_VALUE"] == "20"
+    assert ours.environment["CCP_TASKINSTANCEID"] == "3"
+
+
+def test_an_asterisk_of_a_basic_task_stays() -> None:
+    ours = made(TaskSpec(command="ls *", standard_output="*.txt"))
+    assert ours.argv[2] == "ls *"
+    assert ours.stdout == "/home/ann/*.txt"
+    assert "HEADNODE_VALUE" not in ours.environment
+    assert ours.environment["CCP_TASKINSTANCEID"] == "0"
+
+
+def test_variables_go_into_the_command_by_percent_and_into_paths_by_dollar_too() -> None:
+    task = TaskSpec(
+        command="prog %ccp_jobid% %CCP_WORKDIR% %nobody%",
+        work_directory="%USERPROFILE%/w",
+        standard_output="$CCP_JOBID/${DATA}.%CCP_TASKID%",
+        environment={"DATA": "d"},
+    )
+    ours = made(task)
+    assert ours.argv == ("prog", "7", "/home/ann/w", "%nobody%")
+    assert ours.stdout == "/home/ann/w/7/d.3"
+
+
+def test_without_a_work_directory_it_is_home_and_a_relative_one_is_below_it() -> None:
+    assert made(TaskSpec(command="x")).work_directory == "/home/ann"
+    assert made(TaskSpec(command="x", work_directory="a/../b")).work_directory == "/home/ann/b"
+    assert made(TaskSpec(command="x", work_directory="/abs")).work_directory == "/abs"
+
+
+def test_what_is_not_redirected_is_empty() -> None:
+    ours = made(TaskSpec(command="x"))
+    assert (ours.stdin, ours.stdout, ours.stderr) == ("", "", "")
+
+
+def test_task_wins_over_job_over_base_and_reserved_names_win_over_all() -> None:
+    spec = JobSpec(environment={"A": "job", "B": "job", "USER": "other", "CCP_JOBID": "99"})
+    task = TaskSpec(command="x", environment={"B": "task", "HEADNODE_TASK": "fake", "CCP_NODES": "fake"})
+    environment = made(task, spec=spec).environment
+    expected = {
+        "A": "job",
+        "B": "task",
+        "USER": "other",
+        "HOME": "/home/ann",
+        "CCP_JOBID": "7",
+        "CCP_NODES": "1 n1 2",
+        "HEADNODE_TASK": "7.3.1.1",
+    }
+    assert {name: environment[name] for name in expected} == expected
+    assert environment["CCP_ENVLIST"].split(",") == sorted({*spec.environment, *task.environment})
+
+
+def test_an_empty_value_takes_a_name_away() -> None:
+    spec = JobSpec(environment={"A": "job", "USER": ""})
+    environment = made(TaskSpec(command="x", environment={"A": ""}), spec=spec).environment
+    assert "A" not in environment
+    assert "USER" not in environment
+
+
+def test_a_value_the_user_gave_as_a_switch_stays() -> None:
+    task = TaskSpec(command="x", environment={"CCP_MPI_HOSTFILE_FORMAT": "2"})
+    assert made(task).environment["CCP_MPI_HOSTFILE_FORMAT"] == "2"
+
+
+@pytest.mark.parametrize(
+    ("unit", "nodes"),
+    [
+        (UnitType.PROCESSOR, "2 n1 8 n2 4"),
+        (UnitType.SOCKET, "2 n1 2 n2 1"),
+        (UnitType.NODE, "2 n1 1 n2 1"),
+    ],
+)
+def test_nodes_are_counted_in_the_unit_of_the_job(unit: UnitType, nodes: str) -> None:
+    place: Place = (("n1", tuple(range(8))), ("n2", tuple(range(4))))
+    environment = made(TaskSpec(command="x"), spec=JobSpec(unit=unit), place=place).environment
+    assert environment["CCP_NODES"] == nodes
+    assert environment["CCP_NODES_CORES"] == "2 n1 8 n2 4"
+    assert environment["CCP_NUMCPUS"] == "12"
+    assert environment["CCP_COREIDS"] == "0 1 2 3 4 5 6 7"
+
+
+def test_a_node_list_that_is_too_long_says_overflow_and_one_that_just_fits_does_not() -> None:
+    def listed(last: str) -> str:
+        place: Place = (*((f"node{number:04}", (0,)) for number in range(185)), (last, (0,)))
+        return made(TaskSpec(command="x"), place=place).environment["CCP_NODES"]
+
+    fits = listed("n" * 7)
+    room = 2048 - len(fits)
+    assert len(listed("n" * (7 + room))) == 2048
+    assert listed("n" * (8 + room)) == OVERFLOW
+
+
+def test_truth_and_limits_are_written_as_scripts_expect() -> None:
+    plain = made(TaskSpec(command="x")).environment
+    assert (plain["CCP_EXCLUSIVE"], plain["CCP_RERUNNABLE"]) == ("False", "False")
+    assert plain["CCP_RUNTIME"] == str(INFINITE_RUN_TIME) == "2147483647"
+    task = TaskSpec(command="x", exclusive=True, rerunnable=True, run_time=Seconds(90.0))
+    environment = made(task).environment
+    assert (environment["CCP_EXCLUSIVE"], environment["CCP_RERUNNABLE"]) == ("True", "True")
+    assert environment["CCP_RUNTIME"] == "90"
+
+
+def test_attempts_are_counted_from_none() -> None:
+    assert made(TaskSpec(command="x"), attempt=1).environment["CCP_RETRY_COUNT"] == "0"
+    assert made(TaskSpec(command="x"), attempt=3).environment["CCP_RETRY_COUNT"] == "2"
+
+
+def test_one_preparation_makes_the_same_recipes_as_many() -> None:
+    task = sweep(command="prog * %HEADNODE_VALUE%", standard_output="*")
+    around = Surroundings(
+        job=JobId(7),
+        spec=JobSpec(name="weather"),
+        node="n1",
+        cluster="blue",
+        scheduler="head",
+        base=BASE,
+        marker="abc",
+        processors_per_socket=4,
+    )
+    together = Preparation(around, 3, task, HERE)
+    for instance in (1, 2, 3, 1):
+        assert together.recipe(instance, 1) == made(task, instance=instance)
+
+
+def test_unknown_names_and_lone_percents_stay() -> None:
+    assert expand_percent("50% of %x% %%", {"HOME": "h"}) == "50% of %x% %%"
+    assert expand_path("$unknown ${unknown} $ %", {}) == "$unknown ${unknown} $ %"
+
+
+def test_a_host_file_has_a_line_for_each_node_in_every_spelling() -> None:
+    place: Place = (("n1", (0, 1)), ("n2", (4,)))
+    lines = {form: host_file(place, form) for form in HostFileFormat}
+    assert lines == {
+        HostFileFormat.NAMES: "n1\nn2\n",
+        HostFileFormat.COLON: "n1:2\nn2:1\n",
+        HostFileFormat.SLOTS: "n1 slots=2\nn2 slots=1\n",
+        HostFileFormat.BLANK: "n1 2\nn2 1\n",
+    }
+
+
+def test_captured_files_of_a_million_instances_never_share_and_never_crowd() -> None:
+    names = [captured_name(1, instance) for instance in range(1, 1_000_001, 7)]
+    assert len(set(names)) == len(names)
+    folders: dict[str, int] = {}
+    for instance in range(1, 20_001):
+        folder = captured_name(1, instance).rpartition("/")[0]
+        folders[folder] = folders.get(folder, 0) + 1
+    assert max(folders.values()) <= 1000
+    assert captured_path("/o", 7, 1, 999) == "/o/7/1/999.out"
+    assert captured_path("/o", 7, 1, 1000) == "/o/7/1/1/1000.out"
