@@ -1,8 +1,6 @@
-"""What a shepherd wrote down reads back, whatever killed it; and the factory needs only the standard library."""
+"""What a shepherd wrote down reads back, whatever killed it; its factory needs only the standard library."""
 
 import json
-import multiprocessing
-import multiprocessing.connection
 import resource
 import signal
 import subprocess
@@ -57,25 +55,18 @@ def test_cut_anywhere_it_tells_what_its_whole_lines_say(tmp_path: Path) -> None:
 
 def test_it_is_known_to_live_as_long_as_its_writer_does(tmp_path: Path) -> None:
     path = tmp_path / "j"
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=write_and_wait, args=(str(path), theirs))
-    process.start()
-    assert ours.recv() == "written"
-    assert job_journal.lives(path)
-    process.kill()
-    process.join()
-    assert not job_journal.lives(path)
-    process.close()
-    ours.close()
-    theirs.close()
-
-
-def write_and_wait(path: str, told: multiprocessing.connection.Connection) -> None:
-    writer = write(Path(path))
-    told.send("written")
-    signal.pause()
-    del writer
+    program = (
+        "import sys; from headnode.adapters.processes.job_journal import Header, Writer; "
+        f"writer = Writer({str(path)!r}, Header{tuple(HEADER)!r}); print('written', flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "written\n"
+        assert job_journal.lives(path)
+        writer.kill()
+        writer.wait()
+        assert not job_journal.lives(path)
 
 
 def test_what_does_not_fit_on_the_disk_leaves_the_journal_whole(tmp_path: Path) -> None:
