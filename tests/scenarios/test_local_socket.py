@@ -142,6 +142,18 @@ def test_an_export_of_a_real_job_can_be_submitted_again(tmp_path: Path, dialect:
     run(tmp_path, story)
 
 
+def test_a_job_says_how_far_it_is(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.peer() as peer:
+            job = (await peer.done(do="submit_job", tasks=[{"command": "x"}]))["job"]
+            await peer.done(do="set_progress", job=job, percent=40, message="meshing")
+            shown = (await peer.done(do="job", job=job))["job"]
+            assert (shown["progress"], shown["progress_message"]) == (40, "meshing")
+            assert await peer.refused(do="set_progress", job=job, percent=101) == "progress"
+
+    run(tmp_path, story)
+
+
 def test_pages_of_jobs_follow_each_other_without_gap_or_repetition(tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         async with scene.peer() as peer:

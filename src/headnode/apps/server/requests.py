@@ -27,6 +27,7 @@ VERBS: Mapping[str, tuple[type[w.Wish], Verb]] = MappingProxyType(
         "check_job": (w.CreateWish, verbs_jobs.check_job),
         "add_tasks": (w.AddTasksWish, verbs_jobs.add_tasks),
         "modify_job": (w.ModifyWish, verbs_jobs.modify_job),
+        "set_progress": (w.ProgressWish, verbs_jobs.set_progress),
         "cancel_job": (w.StopWish, verbs_jobs.cancel_job),
         "finish_job": (w.StopWish, verbs_jobs.finish_job),
         "requeue_job": (w.JobWish, verbs_jobs.requeue_job),

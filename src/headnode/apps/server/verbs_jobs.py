@@ -124,6 +124,13 @@ async def modify_job(desk: Desk, by: User, wish: w.ModifyWish) -> Object:
     return {"job": wish.job, "changed": list(changed)}
 
 
+async def set_progress(desk: Desk, by: User, wish: w.ProgressWish) -> Object:
+    """Note how far a job is."""
+    record = _alive(desk, wish.job).record
+    await desk.ask(c.SetProgress(by=by, job=record.id, percent=wish.percent, message=wish.message))
+    return {"job": wish.job}
+
+
 async def cancel_job(desk: Desk, by: User, wish: w.StopWish) -> Object:
     """Cancel a job."""
     return await _stop(desk, by, wish, "canceled")

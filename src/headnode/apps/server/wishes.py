@@ -43,6 +43,13 @@ class ModifyWish(JobWish, frozen=True):
     terms: dict[str, Any]
 
 
+class ProgressWish(JobWish, frozen=True):
+    """set_progress."""
+
+    percent: int | None = None
+    message: str | None = None
+
+
 class StopWish(JobWish, frozen=True):
     """cancel_job and finish_job."""
 

@@ -3,7 +3,7 @@
 from headnode.apps.cli.command import Command
 from headnode.apps.cli.described import job_terms
 from headnode.apps.cli.ids import job_id
-from headnode.apps.cli.options import usage
+from headnode.apps.cli.options import Option, usage
 from headnode.apps.cli.terms import JOB_OPTIONS
 
 TYPE_CHECKING = False
@@ -16,24 +16,37 @@ if TYPE_CHECKING:
 def run(asked: "Asked", client: "Client", out: "Output") -> int:
     """Change the job; tell what is different now."""
     job, terms = job_id(asked.words), job_terms(asked)
-    if not terms:
+    percent, message = asked.number("progress"), asked.text("progressmsg")
+    if not terms and percent is None and message is None:
         raise usage(
             "nothing is to be changed", "give the options that are to be different, such as /priority:Highest"
         )
-    answer = client.ask("modify_job", job=job, terms=terms)
-    changed = ", ".join(answer["changed"]) if answer["changed"] else "it was so already"
-    out.said(f"Job {job} has been modified: {changed}.", answer, job)
+    changed: list[str] = []
+    if terms:
+        changed += client.ask("modify_job", job=job, terms=terms)["changed"]
+    if percent is not None or message is not None:
+        client.ask("set_progress", job=job, percent=percent, message=message)
+        changed.append("progress")
+    said = ", ".join(changed) if changed else "it was so already"
+    out.said(f"Job {job} has been modified: {said}.", {"job": job, "changed": changed}, job)
     return 0
 
 
+PROGRESS = (
+    Option("progress", "0-100", "How far the job is, in percent; its own programs may say so"),
+    Option("progressmsg", "TEXT", "How far the job is, in words"),
+)
 COMMANDS = (
     Command(
         "modify",
         "ID [job options]",
         "Change a job",
         run,
-        options=JOB_OPTIONS,
+        options=(*JOB_OPTIONS, *PROGRESS),
         example="hn job modify 12 /priority:AboveNormal /runtime:2:00",
-        notes=("What may change depends on whether the job is queued, running or over; a refusal says so.",),
+        notes=(
+            "What may change depends on whether the job is queued, running or over; a refusal says so.",
+            "A program of the job may say how far it is: hn job modify $CCP_JOBID --progress 40",
+        ),
     ),
 )
