@@ -207,6 +207,13 @@ class Scene:
         self.head.until(lambda: len(self.shepherds()) == 1)
         return self.shepherds()[0]
 
+    def factory(self) -> int:
+        """Return the process of the agent's shepherd factory: its only child."""
+        assert self.agent is not None
+        children = Path(f"/proc/{self.agent.pid}/task/{self.agent.pid}/children")
+        self.head.until(lambda: children.read_text().strip())
+        return int(children.read_text().split()[0])
+
     def captured(self, task: int, instance: int = 1, job: JobId = JOB) -> Path:
         return Path(captured_path(str(self.state / "output"), job, task, instance))
 

@@ -128,6 +128,19 @@ def test_a_job_goes_on_with_a_new_shepherd_when_its_old_one_was_killed(scene: Sc
     assert list((scene.state / "jobs").iterdir()) == []
 
 
+def test_a_factory_that_was_killed_is_replaced_and_its_shepherds_do_not_mind(scene: Scene) -> None:
+    scene.job("until [ -e go ]; do sleep 0.01; done; exit 8", "exit 6")
+    scene.head.run(1, (1, 1))
+    scene.head.until(lambda: scene.head.started)
+    for job in (JobId(8), JobId(9)):
+        os.kill(scene.factory(), signal.SIGKILL)
+        scene.head.open(scene.head.spec, job)
+        scene.head.run(2, (job, 1), job=job)
+        assert scene.head.result(2, job).exit_code == 6
+    (scene.work / "go").touch()
+    assert scene.head.result(1).exit_code == 8
+
+
 @pytest.mark.parametrize("with_group", [True, False], ids=["cgroup", "marker"])
 def test_what_a_shepherd_left_that_died_with_its_agent_is_killed_by_the_next_agent(
     scene: Scene, with_group: bool

@@ -57,7 +57,8 @@ def test_it_is_known_to_live_as_long_as_its_writer_does(tmp_path: Path) -> None:
     path = tmp_path / "j"
     program = (
         "import sys; from headnode.adapters.processes.job_journal import Header, Writer; "
-        f"writer = Writer({str(path)!r}, Header{tuple(HEADER)!r}); print('written', flush=True); sys.stdin.read()"
+        f"writer = Writer({str(path)!r}, Header{tuple(HEADER)!r}); "
+        "print('written', flush=True); sys.stdin.read()"
     )
     command = [sys.executable, "-c", program]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:

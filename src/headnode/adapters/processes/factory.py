@@ -54,7 +54,8 @@ class Factory:
         self._log, self._listener = log, listener
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
-        self._waiting: set[str] = set()  # markers of shepherds that are being made
+        self._waiting: dict[str, ShepherdOrder] = {}  # of shepherds that are being made, by marker
+        self._repeated: set[str] = set()  # markers of those that were ordered a second time
         self._markers: dict[int, str] = {}  # of shepherds that live, by process
 
     def order(self, order: ShepherdOrder) -> None:
@@ -63,12 +64,9 @@ class Factory:
         Raises:  Unavailable ``factory`` when the factory cannot be started.
         """
         channel = self._channel or self._start()
-        try:
+        self._waiting[order.marker] = order
+        with contextlib.suppress(OSError):  # it was killed: we hear that next, and order again
             channel.send(msgspec.json.encode(order))
-        except OSError as error:
-            self._lost()
-            raise Unavailable(code="factory", what=f"the shepherd factory is gone: {error}") from None
-        self._waiting.add(order.marker)
 
     def _start(self) -> socket.socket:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -117,7 +115,8 @@ class Factory:
     def _tell(self, message: list[Any]) -> None:
         match message:
             case ["forked", marker, process]:
-                self._waiting.discard(marker)
+                self._waiting.pop(marker, None)
+                self._repeated.discard(marker)
                 self._markers[process] = marker
             case ["failed", marker, why]:
                 self._listener.shepherd_failed(marker, why)
@@ -125,11 +124,18 @@ class Factory:
                 self._listener.shepherd_gone(self._markers.pop(process))
 
     def _lost(self) -> None:
-        """Let the factory go; the next order starts another."""
-        waiting, self._waiting = self._waiting, set()
+        """Start another factory for the orders of one that was killed; an order is repeated once."""
+        waiting, self._waiting = self._waiting, {}
         self.close()
-        for marker in sorted(waiting):
-            self._listener.shepherd_failed(marker, "the shepherd factory was killed; requeue the job")
+        for marker, order in waiting.items():
+            try:
+                if marker in self._repeated:
+                    raise Unavailable(code="factory", what="the shepherd factory was killed again and again")
+                self._repeated.add(marker)
+                self.order(order)
+            except Unavailable as error:
+                self._repeated.discard(marker)
+                self._listener.shepherd_failed(marker, str(error))
 
     def close(self) -> None:
         """Let the factory end; the shepherds live on."""
