@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import headnode
-from headnode.adapters.processes import job_journal
+from headnode.adapters.processes import cgroups, job_journal
 
-MARKER = "0123"
+MARKER = f"test-alone-{os.getpid()}"
 PROGRAM = (
     "import sys; sys.path.insert(0, sys.argv.pop()); "
     "from headnode.adapters.processes.fork_server import main; main()"
@@ -99,6 +99,7 @@ class Agent:
         for channel in (self.peer, self.listener, self.channel):
             channel.close()
         assert self.factory.wait(PATIENCE) == 0
+        assert cgroups.end(MARKER, PATIENCE)
 
 
 @pytest.fixture
