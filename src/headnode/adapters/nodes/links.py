@@ -62,7 +62,7 @@ class NodeLinks:
             match event:
                 case e.InstancesDispatched():
                     self._run(event)
-                case e.JobStarted() | e.AllocationGrown():
+                case e.JobStarted() | e.AllocationGrown() | e.JobModified():
                     self.open_job(cluster, event.job)
                 case e.InstancesStopping():
                     self._stop(event, cluster)
@@ -249,6 +249,11 @@ def _may_join(writer: asyncio.StreamWriter) -> bool:
     return uid in (0, os.geteuid())
 
 
-def welcome(cluster: str, heartbeat: float, grace: float) -> m.Welcome:
-    """Return the head's answer to a hello."""
-    return m.Welcome(cluster=cluster, heartbeat=Seconds(heartbeat), grace=Seconds(grace))
+def welcome(cluster: str, heartbeat: float, grace: float, state_directory: str) -> m.Welcome:
+    """Return the head's answer to a hello.  `heartbeat` and `grace` in seconds."""
+    return m.Welcome(
+        cluster=cluster,
+        heartbeat=Seconds(heartbeat),
+        grace=Seconds(grace),
+        state_directory=state_directory,
+    )

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from headnode.core.lifecycle import commands as c
+from headnode.core.lifecycle import deciding_changes as changes
 from headnode.core.lifecycle import deciding_jobs as jobs
 from headnode.core.lifecycle import deciding_nodes as nodes
 from headnode.core.lifecycle import deciding_reports as reports
@@ -30,7 +31,7 @@ _DECIDE: Mapping[type, Callable[[Cluster, Any, Instant], list[Event]]] = Mapping
     {
         c.CreateJob: jobs.create,
         c.SubmitJob: jobs.submit,
-        c.ModifyJob: jobs.modify,
+        c.ModifyJob: changes.modify,
         c.SetProgress: jobs.set_progress,
         c.RequeueJob: jobs.requeue,
         c.StartJob: jobs.start,
