@@ -42,6 +42,7 @@ def all_variables() -> set[str]:
     """Return the names of all variables that the scheduler sets for the tasks of a job."""
     spec = JobSpec(tasks=(TaskSpec(command="x"), TaskSpec(command="x", kind=TaskType.SWEEP, end=3)))
     around = Surroundings(
+        state_directory="/state",
         job=JobId(7),
         spec=spec,
         node="n",

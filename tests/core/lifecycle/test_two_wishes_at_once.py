@@ -100,21 +100,6 @@ def test_tasks_that_a_job_has_are_neither_taken_away_nor_replaced(tasks: tuple[T
         world.do(c.ModifyJob(by=ROOT, job=job, spec=JobSpec(tasks=tasks), fields=("tasks",)))
 
 
-def test_a_job_may_name_a_parent_that_ends_in_the_same_batch() -> None:
-    world = World(1)
-    parent = world.submit(AGAIN)
-    held = world.nodes.running()[0]
-    spec = JobSpec(tasks=(AGAIN,), parents=(parent,))
-    world.do(
-        world.nodes.ended(held, world.clock.now()),
-        c.StopJob(by=ROOT, job=parent, outcome="finished"),
-        c.CreateJob(by=ROOT, spec=spec, submit=True),
-    )
-    world.do(c.StopJob(by=ROOT, job=world.submit(AGAIN, minimum=1, maximum=1), outcome="canceled"))
-    child = JobId(parent + 1)
-    assert world.record(child).waits_for == ()
-
-
 def test_a_job_may_name_a_queued_parent_that_is_finished_in_the_same_batch() -> None:
     world = World(1)
     world.submit(AGAIN)
@@ -150,10 +135,19 @@ def test_a_task_of_a_job_on_its_way_back_to_the_queue_cannot_be_canceled_yet() -
         world.do(c.StopTask(by=ROOT, job=job, task=1))
 
 
-def test_tasks_of_a_job_that_was_not_submitted_may_all_be_replaced() -> None:
+def test_a_job_that_was_not_submitted_loses_no_task_to_a_second_writer_either() -> None:
     world = World(1)
-    job = world.do(c.CreateJob(by=ROOT, spec=JobSpec(tasks=(AGAIN, OTHER))))[0].job  # type: ignore[union-attr]
-    world.do(c.StopTask(by=ROOT, job=job, task=1))
-    world.do(c.ModifyJob(by=ROOT, job=job, spec=JobSpec(tasks=(OTHER,)), fields=("tasks",)))
-    world.do(c.SubmitJob(by=ROOT, job=job))
-    assert world.dispatched(job) == [(1, 1)]
+    job = world.do(c.CreateJob(by=ROOT, spec=JobSpec(tasks=(AGAIN,))))[0].job  # type: ignore[union-attr]
+    add = [
+        c.ModifyJob(by=ROOT, job=job, spec=JobSpec(tasks=(AGAIN, new)), fields=("tasks",))
+        for new in (OTHER, AGAIN)
+    ]
+    assert isinstance(world.engine.handle(add)[1], WrongState)
+    assert world.cluster.spec(world.record(job)).tasks == (AGAIN, OTHER)
+
+
+def test_a_change_of_nothing_changes_nothing_in_any_state() -> None:
+    world = World(1)
+    job = world.submit(AGAIN)
+    world.do(c.StopJob(by=ROOT, job=job, outcome="canceled"))
+    assert world.do(c.ModifyJob(by=ROOT, job=job, spec=JobSpec(), fields=())) == ()
