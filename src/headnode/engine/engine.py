@@ -136,10 +136,11 @@ class Engine:
         return policy(view_of(self.cluster, now))
 
     def _record(self, facts: list[Event]) -> None:
-        over = [ended_job(self.cluster, record) for record in self.cluster.over]
-        gone = {job.id for job in over}
-        revived = [event.job for event in facts if isinstance(event, JobRevived) and event.job not in gone]
-        self.number = self.journal.append(facts, over, revived)
+        alive = self.cluster.jobs
+        over = {record.id: record for record in self.cluster.over if record.id not in alive}
+        ended = [ended_job(self.cluster, record) for record in over.values()]
+        revived = [event.job for event in facts if isinstance(event, JobRevived) and event.job in alive]
+        self.number = self.journal.append(facts, ended, revived)
         self.cluster.over.clear()
 
     def tick(self) -> None:

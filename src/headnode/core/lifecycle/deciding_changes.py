@@ -38,6 +38,8 @@ def modify(cluster: Cluster, command: c.ModifyJob, now: Instant) -> list[Event]:
     """Replace a job's description where its state allows it."""
     record = wished_job(cluster, command)
     may_change(command.by, record)
+    if not command.fields:
+        return []
     spec = _merged(record, cluster.spec(record), command)
     if spec.priority != record.priority:
         check_privileges(spec, command.by)
@@ -62,13 +64,13 @@ def modify(cluster: Cluster, command: c.ModifyJob, now: Instant) -> list[Event]:
 
 
 def _merged(record: JobRecord, now: JobSpec, command: c.ModifyJob) -> JobSpec:
-    """Return the description as it is, with what is named changed: another change made just before holds too."""
+    """Return the description as it is now, with what is named changed: changes of others hold too."""
     unknown = sorted(set(command.fields) - set(JobSpec.__struct_fields__))
     if unknown:
         raise BadRequest(
             code="no-such-field", what=f"a job has no {', '.join(unknown)}", fix="see `hn help job modify`"
         )
-    if "tasks" in command.fields and record.state is not JobState.CONFIGURING:
+    if "tasks" in command.fields:
         _check_added(record, now, command.spec)
     return msgspec.structs.replace(now, **{name: getattr(command.spec, name) for name in command.fields})
 
