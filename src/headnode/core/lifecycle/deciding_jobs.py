@@ -205,6 +205,8 @@ def start(cluster: Cluster, command: c.StartJob, now: Instant) -> list[Event]:
     record = cluster.jobs.get(command.job)
     if record is None or record.state is not JobState.QUEUED:
         return []
+    if record.id in cluster.held or record.waits_for:
+        raise WrongState(code="stale-plan", what=f"job {record.id} is held or waits for its parents")
     return [
         e.JobStarted(
             at=now,

@@ -23,7 +23,8 @@ def started(cluster: Cluster, command: c.ReportStarted, now: Instant) -> list[Ev
     record = cluster.jobs.get(command.job)
     if record is None or record.run is None:
         return []
-    fresh = tuple(b for b in command.begun if _is_fresh(record.run, b))
+    run = record.run
+    fresh = tuple({(b.task, b.instance): b for b in command.begun if _is_fresh(run, b)}.values())
     return [e.InstancesStarted(at=now, job=record.id, begun=fresh)] if fresh else []
 
 

@@ -4,7 +4,6 @@ A function checks the arrow first and changes things afterwards, so a refused ev
 """
 
 from collections.abc import Callable, Mapping
-from heapq import heappush
 from types import MappingProxyType
 from typing import Any
 
@@ -80,13 +79,12 @@ def _extend_run(cluster: Cluster, record: JobRecord, run: Run, spec: JobSpec) ->
     flow.work_out()
     cluster.remember_request(record, spec)
     if run.started is not None:
-        _set_deadline(cluster, record, run, spec, run.started)
+        run.deadline = _deadline(spec, run.started)
+        cluster.set_deadline(record.id, run.deadline)
 
 
-def _set_deadline(cluster: Cluster, record: JobRecord, run: Run, spec: JobSpec, started: Instant) -> None:
-    run.deadline = None if spec.run_time == FOREVER else Instant(started + spec.run_time)
-    if run.deadline is not None:
-        heappush(cluster.deadlines, (run.deadline, record.id))
+def _deadline(spec: JobSpec, started: Instant) -> Instant | None:
+    return None if spec.run_time == FOREVER else Instant(started + spec.run_time)
 
 
 def _submitted(cluster: Cluster, event: e.JobSubmitted) -> None:
@@ -131,7 +129,7 @@ def _started(cluster: Cluster, event: e.JobStarted) -> None:
     run.allocation = dict(event.allocation)
     run.started, run.ended, run.backfilled = event.at, None, event.backfilled
     record.hold_until = None
-    _set_deadline(cluster, record, run, spec, event.at)
+    run.deadline = _deadline(spec, event.at)
     cluster.move(record, state)
     cluster.open_run(record)
 
