@@ -98,7 +98,7 @@ def _when_ready(process: "subprocess.Popen[bytes]", log: Path, began: int, nodes
         time.sleep(PAUSE)
     raise Unavailable(
         code="head-slow",
-        what=f"the head runs as process {process.pid}, but not all nodes are ready after {PATIENCE:.0f} seconds",
+        what=f"the head runs as process {process.pid}, but not all nodes are ready after {PATIENCE:.0f} s",
         fix=f"stop it with: hn down; its log {log} ends:" + _tail(log, began),
     )
 
