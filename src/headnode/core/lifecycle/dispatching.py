@@ -140,7 +140,11 @@ class _Room:
             if wanted <= later:
                 break
             used = min(units, wanted - later)
-            taken = numbers if self._task.exclusive else numbers[: used * self._per_unit(node)]
+            taken = (
+                numbers
+                if self._task.exclusive or used == self._held_units(node)
+                else numbers[: used * self._per_unit(node)]
+            )
             place.append((node, tuple(taken)))
             self._free[node] = [number for number in self._free[node] if number not in taken]
             wanted -= used
