@@ -274,3 +274,16 @@ def test_a_longer_run_time_limit_reaches_a_job_that_runs(head: RealHead) -> None
     head.wait_for(job, "Running")
     head.ask("modify_job", job=job, terms={"runtime": "5"})
     assert head.wait(job)["state"] == "Finished", head.task(job)["message"]
+
+
+def test_a_task_begins_in_the_home_directory_of_who_started_the_head(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    with real_head(tmp_path) as head:
+        job = head.submit("pwd > here", stdout="out.txt")
+        assert head.wait(job)["state"] == "Finished", head.task(job)["message"]
+        assert (home / "here").read_text() == f"{home}\n"
+        assert head.ask("output", job=job, task=1)["standard_output"] == str(home / "out.txt")
