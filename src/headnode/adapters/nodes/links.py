@@ -66,9 +66,9 @@ class NodeLinks:
                     self.open_job(cluster, event.job)
                 case e.InstancesStopping():
                     self._stop(event, cluster)
-                case e.JobEnded() | e.JobRequeued():
+                case e.JobEnded() | e.JobRequeued() | e.JobReturned():
                     self._close(event.job, self.open_jobs.pop(event.job, set()))
-                case e.AllocationShrunk():
+                case e.AllocationShrunk() | e.AllocationLost():
                     self._shrink(event, cluster)
                 case _:
                     pass
@@ -113,7 +113,7 @@ class NodeLinks:
             if link is not None:
                 link.send(m.Stop(job=event.job, attempts=tuple(attempts), force=event.force))
 
-    def _shrink(self, event: e.AllocationShrunk, cluster: Cluster) -> None:
+    def _shrink(self, event: e.AllocationShrunk | e.AllocationLost, cluster: Cluster) -> None:
         record = cluster.jobs.get(event.job)
         held = record.run.allocation if record is not None and record.run is not None else {}
         left = {node for node, _ in event.removed if node not in held}

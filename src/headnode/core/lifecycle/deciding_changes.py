@@ -117,7 +117,7 @@ def _check_running(record: JobRecord, command: c.ModifyJob) -> None:
             what=f"the run time limit of job {record.id} cannot change: it was backfilled because of it",
             fix="let it end, or cancel it and submit it again",
         )
-    if run is not None and run.outcome is not None and "tasks" in command.fields:
+    if run is not None and run.outcome is not None and not run.requeue and "tasks" in command.fields:
         raise WrongState(
             code="ending",
             what=f"job {record.id} takes no new tasks: it was asked to end",

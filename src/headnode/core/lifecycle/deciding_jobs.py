@@ -1,12 +1,11 @@
-"""Decide about whole jobs: creating, submitting, starting, growing, running again, ending."""
+"""Decide about whole jobs: creating, submitting, starting, growing, running again."""
 
 from collections.abc import Mapping
 
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle import events as e
-from headnode.core.lifecycle.allocating import pick, surplus
+from headnode.core.lifecycle.allocating import pick
 from headnode.core.lifecycle.cluster import Cluster
-from headnode.core.lifecycle.dispatching import dispatches
 from headnode.core.lifecycle.events import Event
 from headnode.core.lifecycle.permission import may_change
 from headnode.core.lifecycle.records import JobRecord, Run, encode_record, encode_spec
@@ -223,48 +222,6 @@ def grow(cluster: Cluster, command: c.GrowJob, now: Instant) -> list[Event]:
     if record is None or record.state is not JobState.RUNNING:
         return []
     return [e.AllocationGrown(at=now, job=record.id, added=pick(cluster, record, command.shares))]
-
-
-def attend(cluster: Cluster, command: c.Attend, now: Instant) -> list[Event]:
-    """Dispatch what can be, give back what is not needed, end what is over."""
-    record = cluster.jobs.get(command.job)
-    if record is None or record.run is None:
-        return []
-    if record.state is JobState.ENDING:
-        return _end_if_still(record, record.run, now)
-    if record.state is not JobState.RUNNING:
-        return []
-    flow = cluster.flow(record.id)
-    if record.run.outcome is None:
-        if flow.open == 0 and not flow.spec.run_until_canceled:
-            return [_over(record, record.run, now)]
-        placed = dispatches(cluster, record, now) if flow.ready else []
-        if placed:
-            return list(placed)
-    elif not flow.lanes:
-        return [e.JobEnded(at=now, job=record.id, outcome=record.run.outcome, message=record.message)]
-    return list(surplus(cluster, record, now))
-
-
-def _end_if_still(record: JobRecord, run: Run, now: Instant) -> list[Event]:
-    if any(progress.live for progress in run.tasks):
-        return []
-    if run.requeue:
-        return [e.JobRequeued(at=now, job=record.id, message=record.message)]
-    return [e.JobEnded(at=now, job=record.id, outcome=run.outcome or "canceled", message=record.message)]
-
-
-def _over(record: JobRecord, run: Run, now: Instant) -> e.JobEnded:
-    failed = [index + 1 for index, progress in enumerate(run.tasks) if progress.failed]
-    if not failed:
-        return e.JobEnded(at=now, job=record.id, outcome="finished")
-    named = ", ".join(map(str, failed[:5])) + (" and others" if len(failed) > 5 else "")
-    return e.JobEnded(
-        at=now,
-        job=record.id,
-        outcome="failed",
-        message=f"task{'s' if len(failed) > 1 else ''} {named} failed",
-    )
 
 
 def closed_nodes(cluster: Cluster) -> dict[str, str]:

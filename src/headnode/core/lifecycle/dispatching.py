@@ -29,9 +29,13 @@ def dispatches(cluster: Cluster, record: JobRecord, now: Instant) -> list[e.Inst
     flow = cluster.flow(record.id)
     free = {node: list(numbers) for node, numbers in flow.free.items()}
     found: list[e.InstancesDispatched] = []
+    full: set[tuple[tuple[str, ...], str]] = set()  # nodes and groups that a task before has claimed
     for index in tuple(flow.ready):
         task = flow.spec.tasks[index]
         progress = flow.run.tasks[index]
+        where = (task.required_nodes, task.node_group)
+        if where in full and not progress.live:
+            continue
         room = _Room(cluster, flow, task, free)
         batches, blocked = _fill(progress, flow, room)
         for place, attempts in batches:
@@ -42,6 +46,7 @@ def dispatches(cluster: Cluster, record: JobRecord, now: Instant) -> list[e.Inst
             )
         if blocked:
             room.claim()
+            full.add(where)
         if not any(free.values()):
             break
     return found
@@ -81,7 +86,7 @@ def _next(progress: TaskProgress, left: Iterator[int], most: int) -> list[tuple[
         instance = next(left, None)
         if instance is None:
             break
-        taken.append((instance, progress.attempts.get(instance, 0) + 1))
+        taken.append((instance, progress.used_by(instance) + 1))
     return taken
 
 
