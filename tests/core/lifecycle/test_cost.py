@@ -107,7 +107,7 @@ def test_a_report_costs_the_same_where_three_thousand_tasks_wait_for_a_busy_node
         job = world.submit(TRUE, *[tied] * count, minimum=2, maximum=2)
         world.do(c.ReportStarted(node="node1", job=job, begun=()))
         lines.append(report_lines(world, job))
-    assert lines[1] < 10 * lines[0]
+    assert lines[1] - lines[0] < 1500 * 16  # a look or two at each, and no more
 
 
 def test_a_submission_costs_the_same_behind_ten_jobs_and_behind_three_thousand_queued_and_held() -> None:

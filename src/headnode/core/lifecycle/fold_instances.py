@@ -40,6 +40,8 @@ def dispatched(cluster: Cluster, event: e.InstancesDispatched) -> None:
     flow = cluster.flow(event.job)
     flow.occupy(event.place, len(event.attempts))
     flow.task_changed(index)
+    if any(flow.free.values()):
+        cluster.touched.add(event.job)  # what is idle now may be more than it needs
 
 
 def started(cluster: Cluster, event: e.InstancesStarted) -> None:
