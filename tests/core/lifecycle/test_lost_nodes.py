@@ -55,7 +55,7 @@ def test_a_task_that_may_not_run_twice_fails_with_its_node_and_the_rest_of_the_j
     world.end(job, 3)
     record = world.record(job)
     assert record.run is not None
-    assert (record.state, record.message) == (JobState.FAILED, "task 1 failed")
+    assert (record.state, record.message, record.run.requeues) == (JobState.FAILED, "task 1 failed", 0)
     assert world.journal.instance(job, 1, 1).message == "node node1 was lost, and it is not rerunnable"  # type: ignore[union-attr]
 
 
@@ -107,7 +107,8 @@ def test_a_job_of_which_nothing_is_left_to_run_ends_and_does_not_go_back() -> No
 def test_a_job_that_needs_just_that_node_goes_back_to_the_queue_however_much_it_has_left() -> None:
     world = World(1, 1, 1)
     there = TaskSpec(command="x", rerunnable=True, required_nodes=("NODE2",))
-    job = world.submit(there, AGAIN, minimum=2, maximum=3)
+    job = world.submit(there, AGAIN, minimum=1, maximum=3)
+    assert len(allocation(world, job)) == 2
     lose(world, "node2")
     for held in world.nodes.running():
         world.end(job, held.task)
@@ -279,3 +280,17 @@ def test_a_task_over_its_time_while_its_job_is_being_finished_fails_nothing() ->
     record = world.record(job)
     assert record.run is not None
     assert len(record.run.tasks[0].finished) == 1
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_job_that_was_stopped_gracefully_does_not_come_back_with_its_lost_node(lost: bool) -> None:
+    world = World(1, 1)
+    job = world.submit(AGAIN, AGAIN, AGAIN, minimum=2, maximum=2)
+    world.do(c.StopJob(by=ROOT, job=job, outcome="canceled", message="enough", graceful=True))
+    if lost:
+        lose(world, "node1")
+    else:
+        world.end(job, 1)
+    world.end(job, 2)
+    record = world.record(job)
+    assert (record.state, record.message) == (JobState.CANCELED, "enough")
