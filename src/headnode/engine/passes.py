@@ -55,7 +55,8 @@ def _wants(cluster: Cluster, record: JobRecord, request: JobRequest) -> int:
     flow = cluster.flow(record.id)
     if not flow.ready or flow.run.outcome is not None:
         return 0
-    room = request.maximum - held_units(cluster, record)
+    free = sum(map(len, cluster.free.values()))  # more cannot be given, so more need not be counted
+    room = min(request.maximum - held_units(cluster, record), free)
     if room <= 0:
         return 0
     wanted = -idle_units(cluster, record)

@@ -93,7 +93,7 @@ def test_a_report_costs_the_same_in_a_job_of_ten_tasks_and_of_three_thousand() -
     lines = []
     for count in (10, 3000):
         world = World(2)
-        job = world.submit(*[TRUE] * count, minimum=1, maximum=2)
+        job = world.submit(*[TRUE] * count)
         report_lines(world, job)
         lines.append(report_lines(world, job))
     assert lines[1] < 1.5 * lines[0]

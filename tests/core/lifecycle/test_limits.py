@@ -398,3 +398,28 @@ def test_three_failures_reported_together_reach_a_limit_of_three() -> None:
     assert len(reports) == 3
     world.do(c.ReportEnded(node="node1", job=job, reports=tuple(reports)))
     assert world.record(job).state is JobState.FAILED
+
+
+def test_a_task_tied_to_a_node_does_not_take_what_a_parallel_task_before_it_waits_for() -> None:
+    world = World(2)
+    wide = TaskSpec(command="mpi", minimum=2, maximum=2)
+    tied = TaskSpec(command="x", required_nodes=("node1",))
+    job = world.submit(ONCE, wide, tied, minimum=2, maximum=2)
+    assert world.dispatched(job) == [(1, 1)]
+    world.end(job, 1)
+    assert world.dispatched(job) == [(2, 1)]
+
+
+def test_work_is_handed_over_ahead_again_only_when_half_of_it_is_done() -> None:
+    world = World(1)
+    job = world.submit(sweep(1000))
+    handed = []
+    for _ in range(60):
+        now = world.clock.now()
+        held = world.nodes.running()[0]
+        events = world.engine.handle([world.nodes.ended(held, now, started=Instant(now - 0.001))])
+        assert isinstance(events[0], tuple)
+        handed.append(len(world.dispatched(job)))
+    grew = [after for before, after in zip(handed, handed[1:], strict=False) if after > before]
+    assert len(grew) <= 2
+    assert min(handed[1:]) > 1

@@ -294,3 +294,14 @@ def test_a_job_that_was_stopped_gracefully_does_not_come_back_with_its_lost_node
     world.end(job, 2)
     record = world.record(job)
     assert (record.state, record.message) == (JobState.CANCELED, "enough")
+
+
+def test_a_job_that_became_too_small_starts_nothing_new_while_it_waits_for_what_runs() -> None:
+    world = World(1, 2)
+    job = world.submit(*[AGAIN] * 6, minimum=3, maximum=3)
+    lose(world, "node1")
+    first, second = world.dispatched(job)
+    world.end(job, *first)
+    assert world.dispatched(job) == [second]
+    world.end(job, *second)
+    assert world.record(job).state is JobState.QUEUED
