@@ -425,3 +425,12 @@ def test_work_is_handed_over_ahead_again_only_when_half_of_it_is_done() -> None:
     grew = [after for before, after in pairwise(handed) if after > before]
     assert len(grew) <= 2
     assert min(handed[1:]) > 1
+
+
+def test_what_ran_and_was_canceled_with_its_failing_job_gets_a_new_attempt_number() -> None:
+    world = World(2)
+    job = world.submit(TRUE, TRUE, fail_on_task_failure=True)
+    world.end(job, 1, exit_code=1)
+    world.end(job, 2, kind="stopped")
+    world.do(c.RequeueJob(by=ROOT, job=job, archived=world.archived(job)))
+    assert [(held.task, held.attempt) for held in world.nodes.running()] == [(1, 2), (2, 2)]
