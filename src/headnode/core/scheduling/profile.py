@@ -26,6 +26,19 @@ class Profile:
         self._times: list[float] = [since]
         self._free = [processors]
 
+    @classmethod
+    def of_holders(cls, now: float, free: int, ends: Iterable[tuple[float, int]]) -> "Profile":
+        """Return the profile of so many free now and those that come back: (end, processors), ascending."""
+        profile = cls(free, now)
+        for end, processors in ends:
+            free += processors
+            if profile._times[-1] == end:
+                profile._free[-1] = free
+            else:
+                profile._times.append(end)
+                profile._free.append(free)
+        return profile
+
     def stairs(self) -> Iterable[tuple[float, int]]:
         """Return when each stair begins, with the processors free on it."""
         return zip(self._times, self._free, strict=True)

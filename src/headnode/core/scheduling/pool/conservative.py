@@ -1,35 +1,40 @@
 """Conservative backfill over a pool: every job has a reservation, made on arrival, that never moves later.
 
 When a job ends before its estimate, what it gives back is offered to the waiting jobs in order of arrival:
-each takes the earliest place it can have without touching anybody else's.
+each takes the earliest place it can have without touching anybody else's.  One round; places that become
+free by it are found in the next.
+
+Source:  Mu'alem and Feitelson, "Utilization, predictability, workloads, and user runtime estimates", 2001.
 """
 
 from collections.abc import Sequence
 from heapq import heappop, heappush
-
 from math import inf
 
 from headnode.core.model.workload import Workload
+from headnode.core.scheduling.pool.ties import Ties
 from headnode.core.scheduling.profile import Profile
 
 
 class Conservative:
-    """The profile holds running jobs until their estimated end, and every reservation."""
+    """The profile holds running jobs until their estimated ends, and every reservation.
 
-    def __init__(self, workload: Workload, processors: int) -> None:
+    With ends first, jobs are offered better places only when some job ended early; with arrivals first,
+    at every single end, for a round in which jobs moved may have left places to those before them.
+    """
+
+    def __init__(self, workload: Workload, processors: int, ties: Ties) -> None:
         self._processors, self._estimates = workload.processors, workload.estimates
-        self._profile = Profile(processors)
-        self._reserved: dict[int, float] = {}  # waiting job: start; in order of arrival
-        self._due: list[tuple[float, int]] = []  # heap of (start, job); stale ones are skipped
-        self._ends: dict[int, float] = {}  # running job: estimated end
-        self._freed = False
-        self._new: list[int] = []
+        self._every_end = ties is Ties.ARRIVALS_FIRST
+        self._size, self._profile = processors, Profile(processors)
+        self._reserved: dict[int, float] = {}  # waiting job: its start; in order of arrival
+        self._due: list[tuple[float, int]] = []  # heap of (start, job); those given up are skipped
+        self._ends: dict[int, float] = {}  # running job: its estimated end
+        self._offer = self._moved = False
 
     def arrived(self, now: float, job: int) -> None:
-        """Give the job the earliest place."""
-        if self._freed:
-            self._move_up(now)
-        self._profile.forget(now)
+        """Give the job the earliest place, after those who wait already were offered theirs."""
+        self._offer_places(now)
         self._reserve(job, self._profile.first_fit(self._processors[job], self._estimates[job], now))
 
     def ended(self, now: float, job: int) -> None:
@@ -37,23 +42,21 @@ class Conservative:
         end = self._ends.pop(job)
         if end > now:
             self._profile.give(now, end, self._processors[job])
-        self._freed = True
+        if end > now or (self._every_end and self._moved):
+            self._offer = True
 
-    def expected_ends(self, now: float) -> None:
-        """Nothing to do: the profile has it so from the start."""
+    def expected_ends(self, _now: float) -> None:
+        """Nothing to do: the profile has them from the start."""
 
     def starts(self, now: float) -> Sequence[int]:
         """Return the jobs whose reservations are due."""
-        if self._freed:
-            self._move_up(now)
+        self._offer_places(now)
         started = []
-        due, reserved = self._due, self._reserved
-        while due and due[0][0] <= now:
-            start, job = heappop(due)
-            if reserved.get(job) == start:
-                del reserved[job]
-                self._ends[job] = start + self._estimates[job]
-                started.append(job)
+        while self.wakes() <= now:
+            start, job = heappop(self._due)
+            del self._reserved[job]
+            self._ends[job] = start + self._estimates[job]
+            started.append(job)
         return started
 
     def wakes(self) -> float:
@@ -68,14 +71,19 @@ class Conservative:
         self._reserved[job] = start
         heappush(self._due, (start, job))
 
-    def _move_up(self, now: float) -> None:
-        self._freed = False
-        profile = self._profile
-        profile.forget(now)
+    def _offer_places(self, now: float) -> None:
+        self._profile.forget(now)
+        if self._offer:
+            self._offer = self._moved = False
+            self._replace(now)
+
+    def _replace(self, now: float) -> None:
+        """Let every waiting job have the earliest place, in order of arrival."""
+        profile, all_processors, estimates = self._profile, self._processors, self._estimates
         for job, start in self._reserved.items():
-            if start <= now: continue
-            processors, estimate = self._processors[job], self._estimates[job]
+            processors, estimate = all_processors[job], estimates[job]
             earlier = profile.first_fit(processors, estimate, now, start)
             if earlier < start:
+                self._moved = True
                 profile.give(start, start + estimate, processors)
                 self._reserve(job, earlier)

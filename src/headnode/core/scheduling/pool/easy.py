@@ -16,6 +16,7 @@ from math import inf
 
 from headnode.core.model.workload import Workload
 from headnode.core.scheduling.pool.holders import Holders
+from headnode.core.scheduling.pool.ties import Ties
 
 Line = deque[int]
 Kind = tuple[int, float]
@@ -25,7 +26,7 @@ Kind = tuple[int, float]
 class EasyBackfill:
     """Waiting jobs stand in lines by kind; `_head` is the oldest of all and blocked."""
 
-    def __init__(self, workload: Workload, processors: int) -> None:
+    def __init__(self, workload: Workload, processors: int, _ties: Ties) -> None:
         self._processors, self._estimates = workload.processors, workload.estimates
         self._holders = Holders(workload, processors)
         self._lines: dict[Kind, Line] = {}
@@ -34,11 +35,11 @@ class EasyBackfill:
         self._shadow, self._extra = inf, 0
         self._released = False
 
-    def arrived(self, now: float, job: int) -> None:
+    def arrived(self, _now: float, job: int) -> None:
         """Keep the job for the next pass."""
         self._new.append(job)
 
-    def ended(self, now: float, job: int) -> None:
+    def ended(self, _now: float, job: int) -> None:
         """Take its processors back."""
         if self._holders.end(job):
             self._released = True

@@ -6,21 +6,22 @@ from math import inf
 
 from headnode.core.model.workload import Workload
 from headnode.core.scheduling.pool.holders import Holders
+from headnode.core.scheduling.pool.ties import Ties
 
 
 class FirstComeFirstServed:
     """The queue in order of arrival."""
 
-    def __init__(self, workload: Workload, processors: int) -> None:
+    def __init__(self, workload: Workload, processors: int, _ties: Ties) -> None:
         self._processors = workload.processors
         self._holders = Holders(workload, processors)
         self._queue: deque[int] = deque()
 
-    def arrived(self, now: float, job: int) -> None:
+    def arrived(self, _now: float, job: int) -> None:
         """Put the job behind all others."""
         self._queue.append(job)
 
-    def ended(self, now: float, job: int) -> None:
+    def ended(self, _now: float, job: int) -> None:
         """Take its processors back."""
         self._holders.end(job)
 

@@ -10,16 +10,16 @@ class PoolPolicy(Protocol):
     A policy knows what was asked for, never the real run time.  Instants never go back.
     """
 
-    def arrived(self, now: float, job: int) -> None:
+    def arrived(self, now: float, job: int, /) -> None:
         """A job has come into the queue."""
 
-    def ended(self, now: float, job: int) -> None:
+    def ended(self, now: float, job: int, /) -> None:
         """A job it started has ended, at its estimated end or before."""
 
-    def expected_ends(self, now: float) -> None:
+    def expected_ends(self, now: float, /) -> None:
         """Count jobs whose estimated end is now as ended; `ended` is still told of them later."""
 
-    def starts(self, now: float) -> Sequence[int]:
+    def starts(self, now: float, /) -> Sequence[int]:
         """Return the jobs that start now, in the order of their starts."""
 
     def wakes(self) -> float:

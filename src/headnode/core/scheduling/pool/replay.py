@@ -1,27 +1,12 @@
-"""Schedules past jobs again.  The clock jumps from event to event; nothing here waits or measures.
-
-The order of what happens at one instant changes the outcome, so it has a name:
-
-``ends-first``      all ends, all arrivals, then one pass.
-``arrivals-first``  a pass after each single event, arrivals before ends; jobs that have reached their
-                    estimated end count as ended from the first of those passes on.  This is the order of
-                    many published tables.
-"""
+"""Schedules past jobs again.  The clock jumps from event to event; nothing here waits or measures."""
 
 from collections.abc import Callable, Sequence
-from enum import StrEnum
 from heapq import heappop, heappush
 from math import inf
 
 from headnode.core.model.workload import Workload
 from headnode.core.scheduling.pool.policy import PoolPolicy
-
-
-class Ties(StrEnum):
-    """What goes first of the things that happen at the same instant."""
-
-    ENDS_FIRST = "ends-first"
-    ARRIVALS_FIRST = "arrivals-first"
+from headnode.core.scheduling.pool.ties import Ties
 
 
 Progress = Callable[[int], None]
