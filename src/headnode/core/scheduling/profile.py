@@ -60,8 +60,8 @@ class Profile:
         """
         times, free = self._times, self._free
         start = inf
-        stair = bisect_right(times, after) - 1
-        for stair in range(max(stair, 0), len(times)):
+        first = max(bisect_right(times, after) - 1, 0)
+        for stair in range(first, len(times)):
             begins = times[stair]
             if begins >= until:
                 break

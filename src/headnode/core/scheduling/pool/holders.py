@@ -2,7 +2,7 @@
 
 from bisect import bisect_left, insort
 from collections.abc import Sequence
-from itertools import groupby
+from math import inf
 
 from headnode.core.model.workload import Workload
 
@@ -53,13 +53,10 @@ class Holders:
 
         Only for what the pool can hold at all, and does not hold free now.
         """
-        free = self.free
-        for end, together in groupby(self._expected, key=_end):
-            free += sum(self._processors[job] for _, job in together)
-            if free >= processors:
-                return end, free - processors
-        raise AssertionError("a job larger than the pool was admitted")
-
-
-def _end(holder: tuple[float, int]) -> float:
-    return holder[0]
+        free, at = self.free, -inf
+        for end, job in self._expected:
+            if free >= processors and end > at:
+                break
+            at = end
+            free += self._processors[job]
+        return at, free - processors

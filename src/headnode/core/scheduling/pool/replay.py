@@ -8,7 +8,6 @@ from headnode.core.model.workload import Workload
 from headnode.core.scheduling.pool.policy import PoolPolicy
 from headnode.core.scheduling.pool.ties import Ties
 
-
 Progress = Callable[[int], None]
 """Is told now and then how many jobs have come so far."""
 
