@@ -157,7 +157,8 @@ def _why_not(submit: float, processors: int, size: int, run_time: float) -> Rema
 
 def _row(line: int, text: str, fields: Sequence[str]) -> _Row:
     try:  # nearly every log has whole numbers only
-        return _Row(*map(int, (fields[0], fields[1], fields[3], fields[4], fields[7], fields[8])), line)
+        submit, run_time, estimate = int(fields[1]), int(fields[3]), int(fields[8])
+        return _Row(int(fields[0]), submit, run_time, int(fields[4]), int(fields[7]), estimate, line)
     except (IndexError, ValueError):
         return _row_of_fractions(line, text, fields)
 

@@ -15,6 +15,9 @@ from headnode.core.model.workload import Workload
 from headnode.core.scheduling.pool.ties import Ties
 from headnode.core.scheduling.profile import Profile
 
+Kind = tuple[int, float]
+"""Processors and estimate: equal jobs fit in the same places."""
+
 
 class Conservative:
     """The profile holds running jobs until their estimated ends, and every reservation.
@@ -78,12 +81,21 @@ class Conservative:
             self._replace(now)
 
     def _replace(self, now: float) -> None:
-        """Let every waiting job have the earliest place, in order of arrival."""
-        profile, all_processors, estimates = self._profile, self._processors, self._estimates
-        for job, start in self._reserved.items():
-            processors, estimate = all_processors[job], estimates[job]
-            earlier = profile.first_fit(processors, estimate, now, start)
+        """Let every waiting job have the earliest place, in order of arrival.
+
+        Where one did not find an earlier place, an equal one behind it need not look either, as long as
+        nobody moved in between.
+        """
+        profile, reserved = self._profile, self._reserved
+        in_vain: dict[Kind, float] = {}  # equal jobs have no place before this instant
+        for job, start in reserved.items():
+            kind = processors, estimate = self._processors[job], self._estimates[job]
+            after = in_vain.get(kind, now)
+            earlier = profile.first_fit(processors, estimate, after if after <= start else now, start)
             if earlier < start:
+                in_vain.clear()
                 self._moved = True
                 profile.give(start, start + estimate, processors)
                 self._reserve(job, earlier)
+            else:
+                in_vain[kind] = start

@@ -7,7 +7,7 @@ As long as nothing ends early, placing anew gives the same plan.  So it is kept,
 behind it.
 """
 
-from headnode.core.scheduling.pool.conservative import Conservative
+from headnode.core.scheduling.pool.conservative import Conservative, Kind
 from headnode.core.scheduling.profile import Profile
 
 
@@ -19,5 +19,8 @@ class ConservativeReplan(Conservative):
         free = self._size - sum(processors for _, processors in held)
         self._profile = Profile.of_holders(now, free, held)
         self._due.clear()
+        placed: dict[Kind, float] = {}  # where an equal job was placed: there is no place before it
         for job in self._reserved:
-            self._reserve(job, self._profile.first_fit(self._processors[job], self._estimates[job], now))
+            kind = processors, estimate = self._processors[job], self._estimates[job]
+            placed[kind] = self._profile.first_fit(processors, estimate, placed.get(kind, now))
+            self._reserve(job, placed[kind])
