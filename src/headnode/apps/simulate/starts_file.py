@@ -1,4 +1,4 @@
-"""Writes when every job starts, as comma-separated values; whole, or not at all."""
+"""Writes when every job starts, as comma-separated values; a file is written whole, or not at all."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,23 +15,29 @@ def write_starts(path: str, workload: Workload, starts: Sequence[float]) -> None
 
     Raises:  BadRequest ``starts-file`` when the file cannot be written; one that was there is left alone.
     """
-    beside = Path(f"{path}.part")
     try:
-        with beside.open("x", encoding="ascii") as file:
-            try:
-                file.write(f"{HEADING}\n")
-                file.writelines(_lines(workload, starts))
-                file.flush()
-                beside.replace(path)
-            except OSError:
-                beside.unlink(missing_ok=True)
-                raise
+        _write(Path(path).resolve(), workload, starts)
     except OSError as trouble:
         raise BadRequest(
             code="starts-file",
             what=f"starts file {path!r} cannot be written: {trouble.strerror or trouble}",
             fix="name a file in a directory that exists and that you may write to",
         ) from trouble
+
+
+def _write(path: Path, workload: Workload, starts: Sequence[float]) -> None:
+    special = path.exists() and not path.is_file()  # a pipe or a device is written to, not replaced
+    beside = path if special else path.with_name(f"{path.name}.part")
+    try:
+        with beside.open("w", encoding="ascii") as file:
+            file.write(f"{HEADING}\n")
+            file.writelines(_lines(workload, starts))
+        if not special:
+            beside.replace(path)
+    except OSError:
+        if not special:
+            beside.unlink(missing_ok=True)
+        raise
 
 
 def _lines(workload: Workload, starts: Sequence[float]) -> Iterator[str]:
