@@ -9,7 +9,7 @@ import pytest
 from headnode.apps.simulate.log_file import read_log
 from headnode.core.formats.swf import Log
 from headnode.core.scheduling.pool.figures import figures
-from headnode.core.scheduling.pool.policies import POLICIES
+from headnode.core.scheduling.pool.policies import POLICIES, PRODUCTION
 from headnode.core.scheduling.pool.replay import replay
 from headnode.core.scheduling.pool.ties import Ties
 
@@ -66,3 +66,11 @@ def test_a_raw_log_is_read_as_its_normalised_one() -> None:
         "NO_RUN_TIME": 8,
         "CUT": 475,
     }
+
+
+@pytest.mark.parametrize("ties", Ties)
+@pytest.mark.parametrize("policy", PRODUCTION)
+def test_the_scheduler_of_the_cluster_gives_the_reference_starts(policy: str, ties: Ties) -> None:
+    log = log_of("NASA-iPSC")
+    starts = replay(log.workload, PRODUCTION[policy](log.workload, log.processors, ties), ties)
+    assert starts == reference("NASA-iPSC", policy, ties)

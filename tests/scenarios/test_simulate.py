@@ -235,3 +235,11 @@ def test_progress_is_shown_on_a_terminal_only(log: Path) -> None:
     os.close(theirs)
     assert b"fcfs: 81 % of 5000 jobs" in os.read(ours, 4096)
     os.close(ours)
+
+
+def test_the_scheduler_of_the_cluster_itself_can_be_asked(log: Path) -> None:
+    ours, counted = (run(log, "--compare", "fcfs,easy", *more) for more in (("--production",), ()))
+    assert ours.returncode == 0
+    assert ours.stdout == counted.stdout
+    refused = run(log, "--policy", "conservative", "--production")
+    assert "no policy 'conservative' to simulate in production; choose easy, fcfs" in refused.stderr

@@ -16,7 +16,7 @@ def write_starts(path: str, workload: Workload, starts: Sequence[float]) -> None
     Raises:  BadRequest ``starts-file`` when the file cannot be written; one that was there is left alone.
     """
     try:
-        _write(Path(path).resolve(), workload, starts)
+        _write(Path(path), workload, starts)
     except OSError as trouble:
         raise BadRequest(
             code="starts-file",
@@ -27,13 +27,14 @@ def write_starts(path: str, workload: Workload, starts: Sequence[float]) -> None
 
 def _write(path: Path, workload: Workload, starts: Sequence[float]) -> None:
     special = path.exists() and not path.is_file()  # a pipe or a device is written to, not replaced
-    beside = path if special else path.with_name(f"{path.name}.part")
+    target = path if special else path.resolve()
+    beside = target if special else target.with_name(f"{target.name}.part")
     try:
         with beside.open("w", encoding="ascii") as file:
             file.write(f"{HEADING}\n")
             file.writelines(_lines(workload, starts))
         if not special:
-            beside.replace(path)
+            beside.replace(target)
     except OSError:
         if not special:
             beside.unlink(missing_ok=True)

@@ -7,7 +7,7 @@ from naive_rules import starts_by_the_rules
 from worlds import every_small_world, random_worlds, workload
 
 from headnode.core.model.workload import Workload
-from headnode.core.scheduling.pool.policies import POLICIES
+from headnode.core.scheduling.pool.policies import POLICIES, PRODUCTION
 from headnode.core.scheduling.pool.replay import STEP, replay
 from headnode.core.scheduling.pool.ties import Ties
 
@@ -98,3 +98,12 @@ def test_progress_is_told_on_the_way(ties: Ties) -> None:
     told: list[int] = []
     replay(world, POLICIES["fcfs"](world, 1, ties), ties, told.append)
     assert told == [STEP, 2 * STEP]
+
+
+@pytest.mark.parametrize("ties", Ties)
+@pytest.mark.parametrize("policy", PRODUCTION)
+def test_the_scheduler_of_the_cluster_starts_the_same_jobs_at_the_same_time(policy: str, ties: Ties) -> None:
+    for world in [*random_worlds(150, jobs=30, size=6, seed=11), *every_small_world()]:
+        size = max(world.processors) if len(world.submits) == 3 else 6
+        asked = PRODUCTION[policy](world, size, ties)
+        assert replay(world, asked, ties) == starts(world, size, policy, ties), world

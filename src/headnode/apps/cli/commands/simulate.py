@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from headnode.apps.cli.options import Asked
     from headnode.apps.cli.output import Output
     from headnode.apps.client.client import Client
-    from headnode.apps.simulate.simulation import Simulation
+    from headnode.apps.simulate.simulation import Scene, Simulation
     from headnode.core.scheduling.pool.ties import Ties
 
 DEFAULT_POLICY = "easy"
@@ -28,7 +28,7 @@ def run(asked: "Asked", _client: "Client", out: "Output") -> int:
     from headnode.apps.simulate.simulation import simulate
     from headnode.apps.simulate.starts_file import write_starts
 
-    simulation = simulate(asked.words[0], policies, _ties(asked), _processors(asked), _progress())
+    simulation = simulate(asked.words[0], policies, _scene(asked), _progress())
     for remark in remarks(simulation.log):
         out.note(remark)
     if starts_file is not None:
@@ -43,6 +43,12 @@ def _policies(asked: "Asked") -> "Sequence[str]":
     chosen = asked.text("policy")
     first = [chosen] if chosen is not None else [] if compared else [DEFAULT_POLICY]
     return list(dict.fromkeys(name.strip().lower() for name in [*first, *compared]))
+
+
+def _scene(asked: "Asked") -> "Scene":
+    from headnode.apps.simulate.simulation import Scene
+
+    return Scene(_ties(asked), _processors(asked), asked.flag("production"))
 
 
 def _ties(asked: "Asked") -> "Ties":
@@ -95,6 +101,7 @@ COMMANDS = (
             Option(
                 "ties", "ORDER", "What goes first at one instant: ends-first (the default), arrivals-first"
             ),
+            Option("production", "", "Ask the cluster's own scheduler (fcfs, easy); the same starts, slower"),
             Option("starts", "FILE", "Write job,submit,start,end,processors of every job, in seconds"),
         ),
         example="hn simulate SDSC-SP2.swf.gz --processors 128 --compare fcfs,easy,conservative",
