@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 TESTS ?= tests
-BENCHMARKS ?= $(wildcard benchmarks/*.py)
+BENCHMARKS ?= $(filter-out benchmarks/heads.py,$(wildcard benchmarks/*.py))
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet

@@ -174,14 +174,19 @@ class Scene:
         self.user: int | None = None  # who the agent is; None: who we are
 
     def start(self) -> None:
+        """Start an agent and wait until the head knows it."""
+        hellos = len(self.head.hellos)
+        self.launch()
+        self.head.until(lambda: len(self.head.hellos) > hellos)
+
+    def launch(self) -> None:
+        """Start an agent."""
         with (self.folder / "agent.log").open("ab") as log:
             arguments = ["--head", str(self.head.path), "--state", str(self.state), "--name", NODE]
             command = [self.python, "-m", "headnode.apps.agent", *arguments]
             self.agent = subprocess.Popen(
                 command, stdout=log, stderr=log, user=self.user, env={**os.environ, **PATHS}
             )
-        hellos = len(self.head.hellos)
-        self.head.until(lambda: len(self.head.hellos) > hellos)
 
     def kill_agent(self) -> None:
         assert self.agent is not None

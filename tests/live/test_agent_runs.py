@@ -166,6 +166,11 @@ def test_an_attempt_that_is_here_or_over_is_not_run_again(scene: Scene) -> None:
     scene.head.run(1, (1, 1), (1, 2))
     scene.head.result(1, 1, 2)
     assert (scene.work / "runs").read_text() == "ran\n" * 2
+    scene.head.hang_up()
+    hellos = len(scene.head.hellos)
+    scene.head.listen()
+    scene.head.until(lambda: len(scene.head.hellos) > hellos)
+    assert scene.head.hellos[-1].live == ()
 
 
 def test_stopping_what_waits_gives_it_back_and_stopping_what_runs_ends_it(scene: Scene) -> None:

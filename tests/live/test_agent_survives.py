@@ -86,6 +86,17 @@ def test_a_head_that_was_away_hears_everything_when_it_is_back(scene: Scene) -> 
     assert [scene.head.result(1, instance).exit_code for instance in (1, 2)] == [1, 2]
 
 
+def test_what_a_head_heard_and_did_not_acknowledge_is_said_again_to_the_next(scene: Scene) -> None:
+    scene.head.acknowledges = False
+    scene.job("exit 5")
+    scene.head.run(1, (1, 1))
+    scene.head.result(1)
+    scene.head.hang_up()
+    scene.head.listen()
+    scene.head.until(lambda: len(scene.head.results[1, 1, 1]) == 2)
+    assert scene.head.result(1).exit_code == 5
+
+
 def test_a_task_over_its_limit_is_ended_without_an_agent(scene: Scene) -> None:
     scene.job("echo $$ > pid; exec sleep 300", run_time=Seconds(0.5))
     scene.head.run(1, (1, 1))
@@ -204,8 +215,12 @@ def test_closing_a_job_kills_all_of_it_and_leaves_nothing_behind(scene: Scene) -
     assert scene.head.result(2, 2).kind == "never-ran"
     scene.head.until(lambda: not scene.shepherds())
     assert not alive(stray)
+    for times in (2, 3):  # what is not acknowledged outlives every agent
+        scene.kill_agent()
+        scene.start()
+        scene.head.say(m.CloseJob(JOB))
+        scene.head.until(lambda times=times: len(scene.head.results[2, 1, 1]) == times)
     assert scene.head.closed == []
-    assert list((scene.state / "jobs").glob("*.journal"))
     scene.head.acknowledge()
     scene.head.until(lambda: scene.head.closed == [JOB])
     assert list((scene.state / "jobs").iterdir()) == []
@@ -214,6 +229,19 @@ def test_closing_a_job_kills_all_of_it_and_leaves_nothing_behind(scene: Scene) -
 def test_closing_a_job_nobody_knows_is_answered(scene: Scene) -> None:
     scene.head.close_job(JobId(99))
     assert scene.head.closed == [99]
+
+
+def test_a_job_is_not_closed_before_its_results_are_known(scene: Scene) -> None:
+    scene.head.acknowledges = False
+    scene.head.run(1, (1, 1), job=JobId(99))
+    refused = scene.head.result(1)
+    assert refused.kind == "not-started"
+    assert "not open" in refused.message
+    scene.head.say(m.CloseJob(JobId(99)))
+    scene.head.close_job(JobId(98))  # answered after the one before it
+    assert scene.head.closed == [98]
+    scene.head.acknowledge()
+    scene.head.until(lambda: scene.head.closed == [98, 99])
 
 
 def test_a_job_that_is_closed_and_opened_again_runs_again(scene: Scene) -> None:
@@ -258,20 +286,35 @@ def test_only_the_shepherd_of_the_journal_is_believed(scene: Scene) -> None:
     scene.head.run(1, (1, 1))
     scene.head.until(lambda: scene.head.started)
     story = job_journal.read(next((scene.state / "jobs").glob("*.journal")))
+    shepherd = scene.shepherd()
+    os.kill(shepherd, signal.SIGSTOP)
+    scene.kill_agent()
+    (scene.state / "run" / "agent.sock").unlink()
+    scene.launch()
+    try:
+        assert imposter_hears(scene, story.header.marker) == "b''\n"
+    finally:
+        os.kill(shepherd, signal.SIGCONT)
+    scene.head.until(lambda: len(scene.head.hellos) == 2)
+    assert scene.head.hellos[-1].live == (m.Live(JOB, 1, 1, 1, True),)
+    assert scene.head.results == {}
+
+
+def imposter_hears(scene: Scene, marker: str) -> str:
+    """Say to the waiting agent that we are its shepherd and that the task is over; return the answer."""
     ended = [1, 1, 1, 1, "exited", 0, None, 1.0, 2.0, 0.0, 0.0, 0, ""]
+    address = scene.state / "run" / "agent.sock"
+    scene.head.until(address.exists)
     imposter = (
         "import json, socket, sys\n"
-        f"said = json.dumps(['hello', 7, '{story.header.marker}', [], [], [{ended}]]).encode()\n"
-        "peer = socket.socket(socket.AF_UNIX); peer.connect(sys.argv[1])\n"
+        f"said = json.dumps(['hello', 7, '{marker}', [], [], [{ended}]]).encode()\n"
+        "peer = socket.socket(socket.AF_UNIX)\n"
+        "while peer.connect_ex(sys.argv[1]): pass\n"
         "peer.sendall(len(said).to_bytes(4, 'big') + said); print(peer.recv(1))\n"
     )
-    socket_path = str(scene.state / "run" / "agent.sock")
-    turned_away = subprocess.run(
-        [sys.executable, "-c", imposter, socket_path], capture_output=True, text=True, check=False, timeout=10
-    )
-    assert turned_away.stdout == "b''\n", turned_away
-    scene.head.hear(0.1)
-    assert scene.head.results == {}
+    return subprocess.run(
+        [sys.executable, "-c", imposter, str(address)], capture_output=True, text=True, timeout=4, check=False
+    ).stdout
 
 
 @pytest.mark.root

@@ -251,3 +251,39 @@ def _fill_the_disk_and_go_on(head: RealHead) -> None:
     head.kill()
     head.start_again()
     assert {job["id"] for job in head.ask("jobs", limit=1000)["jobs"]} == set(acknowledged)
+
+
+def test_hn_in_a_task_finds_the_head_that_runs_it(head: RealHead) -> None:
+    program = Path(sys.executable).with_name("hn")
+    job = head.submit(f"{program} job modify $CCP_JOBID --progress 40")
+    assert head.wait(job)["state"] == "Finished", head.output(job)
+    assert head.ask("job", job=job)["job"]["progress"] == 40
+
+
+def test_a_task_added_to_a_running_job_runs_there(head: RealHead) -> None:
+    job = head.submit("sleep 0.5", terms={"numprocessors": "1"})
+    head.wait_for(job, "Running")
+    head.ask("add_tasks", job=job, tasks=[{"command": "echo added"}])
+    assert head.wait(job)["state"] == "Finished", head.task(job, 2)["message"]
+    assert head.output(job, 2) == "added\n"
+
+
+def test_a_longer_run_time_limit_reaches_a_job_that_runs(head: RealHead) -> None:
+    text = '<Job RuntimeSeconds="2"><Tasks><Task CommandLine="sleep 3"/></Tasks></Job>'
+    job = head.ask("submit_job", jobfile=text)["job"]
+    head.wait_for(job, "Running")
+    head.ask("modify_job", job=job, terms={"runtime": "5"})
+    assert head.wait(job)["state"] == "Finished", head.task(job)["message"]
+
+
+def test_a_task_begins_in_the_home_directory_of_who_started_the_head(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    with real_head(tmp_path) as head:
+        job = head.submit("pwd > here", stdout="out.txt")
+        assert head.wait(job)["state"] == "Finished", head.task(job)["message"]
+        assert (home / "here").read_text() == f"{home}\n"
+        assert head.ask("output", job=job, task=1)["standard_output"] == str(home / "out.txt")

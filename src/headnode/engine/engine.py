@@ -10,7 +10,7 @@ from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.decide import decide
 from headnode.core.lifecycle.events import Event, JobRevived
 from headnode.core.lifecycle.fold import apply
-from headnode.core.model.errors import Broken, Refused, Unavailable
+from headnode.core.model.errors import Refused, Unavailable
 from headnode.core.model.quantities import Instant
 from headnode.core.scheduling.decision import Plan
 from headnode.core.scheduling.view import View
@@ -27,7 +27,10 @@ Answer = tuple[Event, ...] | Refused | Unavailable
 
 EVENTS_PER_SNAPSHOT = 50_000
 AFTER_TROUBLE = 1.0  # seconds until the next try when the journal could not write
-MOST_ROUNDS = 10_000  # of settling after one batch; more is a bug
+MOST_ROUNDS = 1_000  # of settling after one batch; what is left goes on after a rest
+LONG_REST = 1.0  # seconds, after that many
+SHORT_PASS = 0.02  # seconds; after a longer one passes rest as long as it took
+LONG_PASS = 1.0  # seconds; a longer one is told in the log
 
 
 class Effects(Protocol):
@@ -49,7 +52,7 @@ class Engine:
         self.number = 0  # of the last event
         self.kept = 0  # of the last event in a snapshot
         self.last_plan: Plan | None = None
-        self._pass_not_before = 0.0
+        self._rest = (Instant(0.0), Instant(0.0))  # no pass from the one until the other
         self._retry_at: Instant | None = None  # when to try again what the journal could not write
         self.recover()
 
@@ -73,7 +76,9 @@ class Engine:
         the journal again: nothing of the batch has happened.
         Raises:  Broken when an event cannot be applied.  The caller must then end the process.
         """
-        now = self.clock.now()
+        return self._handle(batch, self.clock.now())
+
+    def _handle(self, batch: Sequence[c.Command], now: Instant) -> list[Answer]:
         facts: list[Event] = []
         answers = [self._think(command, now, facts) for command in batch]
         self._settle(now, facts)
@@ -103,15 +108,24 @@ class Engine:
     def _settle(self, now: Instant, facts: list[Event]) -> None:
         """Dispatch, end and schedule until nothing more follows from what has happened."""
         for _ in range(MOST_ROUNDS):
-            while self.cluster.touched:
-                self._think(c.Attend(job=self.cluster.touched.pop()), now, facts)
+            self._attend(now, facts)
             if not self._pass_is_due(now):
                 return
             self._schedule(now, facts)
-        raise Broken(code="endless", what="scheduling does not come to rest")
+        self._attend(now, facts)
+        log.error("scheduling does not come to rest after %d rounds; it goes on later", MOST_ROUNDS)
+        self._rest_after_pass(now, LONG_REST)
+
+    def _attend(self, now: Instant, facts: list[Event]) -> None:
+        while self.cluster.touched:
+            self._think(c.Attend(job=self.cluster.touched.pop()), now, facts)
 
     def _pass_is_due(self, now: Instant) -> bool:
-        return self.cluster.pass_needed and now >= self._pass_not_before
+        begin, end = self._rest  # a clock that was set back ends it
+        return self.cluster.pass_needed and not begin <= now < end
+
+    def _rest_after_pass(self, now: Instant, seconds: float) -> None:
+        self._rest = (now, Instant(now + seconds))
 
     def _schedule(self, now: Instant, facts: list[Event]) -> None:
         """Run one pass.  A pass that took long makes the next wait as long, so passes take half the time."""
@@ -121,14 +135,21 @@ class Engine:
         ):
             self.last_plan = None
             return
+        began = self.clock.now()
         plan = self.last_plan = self.plan(now)
         for command in commands_of(plan):
             refused = self._think(command, now, facts)
             if isinstance(refused, Refused):
                 log.warning("a plan was stale: %s", refused)
         self.cluster.pass_needed = False
-        spent = self.clock.now() - now
-        self._pass_not_before = now + 2 * spent if spent > 0.02 else 0.0
+        spent = self.clock.now() - began
+        if spent > LONG_PASS:
+            log.warning(
+                "a scheduling pass took %.1f s: %d jobs run, %d kinds of job wait on %d nodes",
+                spent, len(self.cluster.running), len(self.cluster.queue), len(self.cluster.nodes),
+            )  # fmt: skip
+        if spent > SHORT_PASS:
+            self._rest_after_pass(now, 2 * spent)
 
     def plan(self, now: Instant) -> Plan:
         """Return what the policy would do now."""
@@ -136,10 +157,11 @@ class Engine:
         return policy(view_of(self.cluster, now))
 
     def _record(self, facts: list[Event]) -> None:
-        over = [ended_job(self.cluster, record) for record in self.cluster.over]
-        gone = {job.id for job in over}
-        revived = [event.job for event in facts if isinstance(event, JobRevived) and event.job not in gone]
-        self.number = self.journal.append(facts, over, revived)
+        alive = self.cluster.jobs
+        over = {record.id: record for record in self.cluster.over if record.id not in alive}
+        ended = [ended_job(self.cluster, record) for record in over.values()]
+        revived = [event.job for event in facts if isinstance(event, JobRevived) and event.job in alive]
+        self.number = self.journal.append(facts, ended, revived)
         self.cluster.over.clear()
 
     def tick(self) -> None:
@@ -148,22 +170,20 @@ class Engine:
         self._retry_at = None
         self.cluster.release_due(now)
         overdue: list[c.Command] = []
-        deadlines = self.cluster.deadlines
-        while deadlines and deadlines[0][0] <= now:
-            overdue.append(c.EndOverdue(job=heappop(deadlines)[1]))
+        while (deadline := self.cluster.next_deadline()) is not None and deadline <= now:
+            overdue.append(c.EndOverdue(job=heappop(self.cluster.deadlines)[1]))
         if overdue or self._pass_is_due(now):
-            self.handle(overdue)
+            self._handle(overdue, now)
 
     def next_wake(self) -> Instant | None:
         """Return when `tick` has something to do; None when time alone changes nothing."""
         if self._retry_at is not None:
             return self._retry_at
-        times = [*self.cluster.held.values()]
-        if self.cluster.deadlines:
-            times.append(self.cluster.deadlines[0][0])
+        times = [self.cluster.next_release(), self.cluster.next_deadline()]
         if self.cluster.pass_needed:
-            times.append(Instant(self._pass_not_before))
-        return min(times, default=None)
+            now = self.clock.now()
+            times.append(now if self._pass_is_due(now) else self._rest[1])
+        return min((time for time in times if time is not None), default=None)
 
     def snapshot_if_due(self, at_least: int = EVENTS_PER_SNAPSHOT) -> bool:
         """Keep a snapshot when enough has happened since the last; return whether one was kept."""

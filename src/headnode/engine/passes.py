@@ -1,13 +1,12 @@
 """Scheduling passes: a picture of the cluster for the policy, and its plan turned into commands."""
 
 from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle.allocating import exclusive_holder
+from headnode.core.lifecycle.allocating import exclusive_holder, held_units, idle_units
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.deciding_jobs import closed_nodes
-from headnode.core.lifecycle.flow import Flow
 from headnode.core.lifecycle.records import JobRecord
 from headnode.core.lifecycle.states import JobState
-from headnode.core.model.job import JobRequest, UnitType
+from headnode.core.model.job import JobRequest
 from headnode.core.model.quantities import NEVER, Instant, JobId
 from headnode.core.scheduling.decision import Plan
 from headnode.core.scheduling.view import NodeView, RunningJob, View, WaitingClass
@@ -56,28 +55,16 @@ def _wants(cluster: Cluster, record: JobRecord, request: JobRequest) -> int:
     flow = cluster.flow(record.id)
     if not flow.ready or flow.run.outcome is not None:
         return 0
-    room = request.maximum - _units(cluster, flow, request)
+    free = sum(map(len, cluster.free.values()))  # more cannot be given, so more need not be counted
+    room = min(request.maximum - held_units(cluster, record), free)
     if room <= 0:
         return 0
-    wanted = -sum(map(len, flow.free.values())) if request.unit is UnitType.PROCESSOR else 0
+    wanted = -idle_units(cluster, record)
     for index in flow.ready:
         wanted += flow.spec.tasks[index].maximum * len(flow.run.tasks[index].queued)
         if wanted >= room:
             return room
     return max(0, wanted)
-
-
-def _units(cluster: Cluster, flow: Flow, request: JobRequest) -> int:
-    allocation = flow.run.allocation
-    if request.unit is UnitType.NODE:
-        return len(allocation)
-    if request.unit is UnitType.PROCESSOR:
-        return sum(map(len, allocation.values()))
-    units = 0
-    for node, numbers in allocation.items():
-        facts = cluster.nodes[node].facts
-        units += len(numbers) // max(1, facts.processors // max(1, facts.sockets))
-    return units
 
 
 def licences_of(cluster: Cluster) -> dict[str, tuple[int, int]]:

@@ -101,7 +101,11 @@ class Player:
             return
         one = self.random.choice(held)
         stopping = one in list(self.world.nodes.stopping())
-        kinds = ("stopped", "never-ran", "exited") if stopping else ("exited",) * 9 + ("lost", "timed-out")
+        kinds = (
+            ("stopped", "never-ran", "exited")
+            if stopping
+            else ("exited",) * 9 + ("lost", "timed-out", "never-ran")
+        )
         now = self.world.clock.now()
         report = self.world.nodes.ended(
             one,
@@ -200,7 +204,7 @@ class Player:
             )
         )
         if self.random.random() < 0.05:
-            self.world.do(c.GiveUpNode(node=name))
+            self.world.do(c.NodeVanished(node=name), c.GiveUpNode(node=name))
 
     def wish(self) -> str:
         return self.random.choice(("pause", "pause", "resume", "approve", "approve", "remove"))
@@ -240,6 +244,13 @@ def tour_of_a_node(world: World) -> None:
             world.do(wish)
 
 
+def tour_of_a_graceful_stop(world: World) -> None:
+    """Give back what had not started of a job that starts nothing new."""
+    job = world.submit(TaskSpec(command="x"))
+    world.do(c.StopJob(by=ROOT, job=job, outcome="canceled", graceful=True))
+    world.end(job, 1, kind="never-ran")
+
+
 def test_every_arrow_of_the_three_life_cycles_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that no history takes would be dead, or untested."""
     taken: set[tuple[object, type, object]] = set()
@@ -263,6 +274,7 @@ def test_every_arrow_of_the_three_life_cycles_is_taken(monkeypatch: pytest.Monke
         for _ in range(STEPS):
             player.step()
     tour_of_a_node(World(1))
+    tour_of_a_graceful_stop(World(1))
     rows = {
         (state, event, to)
         for table in (arrows.JOB_ARROWS, arrows.INSTANCE_ARROWS, arrows.NODE_ARROWS)

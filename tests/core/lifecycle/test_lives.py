@@ -195,6 +195,13 @@ def test_a_job_grows_while_tasks_wait_and_shrinks_when_none_do() -> None:
     world.check_replay()
 
 
+def test_a_job_gives_back_at_once_what_it_got_beyond_its_tasks() -> None:
+    world = World(4)
+    job = world.submit(TRUE, TRUE, minimum=1, maximum=4)
+    assert len(world.dispatched(job)) == 2
+    assert len(world.cluster.free["node1"]) == 2
+
+
 def test_a_job_that_runs_until_canceled_keeps_everything_and_takes_new_tasks() -> None:
     world = World(2)
     job = world.submit(run_until_canceled=True, minimum=2, maximum=2)

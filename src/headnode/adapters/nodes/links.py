@@ -62,13 +62,13 @@ class NodeLinks:
             match event:
                 case e.InstancesDispatched():
                     self._run(event)
-                case e.JobStarted() | e.AllocationGrown():
+                case e.JobStarted() | e.AllocationGrown() | e.JobModified():
                     self.open_job(cluster, event.job)
                 case e.InstancesStopping():
                     self._stop(event, cluster)
-                case e.JobEnded() | e.JobRequeued():
+                case e.JobEnded() | e.JobRequeued() | e.JobReturned():
                     self._close(event.job, self.open_jobs.pop(event.job, set()))
-                case e.AllocationShrunk():
+                case e.AllocationShrunk() | e.AllocationLost():
                     self._shrink(event, cluster)
                 case _:
                     pass
@@ -113,7 +113,7 @@ class NodeLinks:
             if link is not None:
                 link.send(m.Stop(job=event.job, attempts=tuple(attempts), force=event.force))
 
-    def _shrink(self, event: e.AllocationShrunk, cluster: Cluster) -> None:
+    def _shrink(self, event: e.AllocationShrunk | e.AllocationLost, cluster: Cluster) -> None:
         record = cluster.jobs.get(event.job)
         held = record.run.allocation if record is not None and record.run is not None else {}
         left = {node for node, _ in event.removed if node not in held}
@@ -249,6 +249,11 @@ def _may_join(writer: asyncio.StreamWriter) -> bool:
     return uid in (0, os.geteuid())
 
 
-def welcome(cluster: str, heartbeat: float, grace: float) -> m.Welcome:
-    """Return the head's answer to a hello."""
-    return m.Welcome(cluster=cluster, heartbeat=Seconds(heartbeat), grace=Seconds(grace))
+def welcome(cluster: str, heartbeat: float, grace: float, state_directory: str) -> m.Welcome:
+    """Return the head's answer to a hello.  `heartbeat` and `grace` in seconds."""
+    return m.Welcome(
+        cluster=cluster,
+        heartbeat=Seconds(heartbeat),
+        grace=Seconds(grace),
+        state_directory=state_directory,
+    )

@@ -111,6 +111,7 @@ class Welcome(Message, frozen=True):
     cluster: str
     heartbeat: Seconds
     grace: Seconds
+    state_directory: str = ""  # of the head, when its tasks may reach it there
 
 
 class OpenJob(Message, frozen=True):

@@ -7,6 +7,7 @@ Standard library only: run by ``python3 -I -S``.
 
 import contextlib
 import ctypes
+import grp
 import json
 import os
 import pwd
@@ -18,7 +19,7 @@ import sys
 import traceback
 from typing import Any, NoReturn
 
-from headnode.adapters.processes import cgroups
+from headnode.adapters.processes import cgroups, limits
 from headnode.adapters.processes.job_journal import Header, Writer
 from headnode.adapters.processes.shepherd import Shepherd
 
@@ -52,10 +53,18 @@ def serve(channel: socket.socket, children: socket.socket) -> None:
                     children.recv(4096)
                 _report_the_dead(channel)
             else:
-                order = channel.recv(_LARGEST_ORDER)
+                order = _next_order(channel)
                 if not order:
                     return
                 _fork(channel, children, json.loads(order))
+
+
+def _next_order(channel: socket.socket) -> bytes:
+    """Return an order; nothing when the agent is gone, which it may be without having heard us out."""
+    try:
+        return channel.recv(_LARGEST_ORDER)
+    except ConnectionResetError:
+        return b""
 
 
 def _fork(channel: socket.socket, children: socket.socket, order: dict[str, Any]) -> None:
@@ -128,11 +137,22 @@ def _output_directory(order: dict[str, Any]) -> int:
     return output
 
 
+def name_of(group: int) -> str:
+    """Return the name of a group, or its number as text when the machine knows none."""
+    try:
+        return grp.getgrgid(group).gr_name
+    except KeyError:
+        return str(group)
+
+
 def _take_identity(uid: int, gid: int) -> None:
     if uid == os.getuid():
         return
     try:
-        os.initgroups(pwd.getpwuid(uid).pw_name, gid)
+        user = pwd.getpwuid(uid).pw_name
+        groups = [name_of(group) for group in os.getgrouplist(user, gid)]
+        limits.take(limits.limits_of(user, groups, limits.lines_of()))
+        os.initgroups(user, gid)
     except KeyError:  # a user of the head whom this machine has no name for
         os.setgroups([gid])
     os.setresgid(gid, gid, gid)

@@ -16,7 +16,7 @@ from headnode.apps.agent.places import Places, may_run_as
 from headnode.apps.agent.shepherds import Shepherds
 from headnode.core.model.errors import Unavailable
 from headnode.core.model.node import NodeFacts
-from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.quantities import Instant, JobId, Seconds
 
 log = logging.getLogger("headnode.agent")
 
@@ -34,7 +34,7 @@ class Agent:
         self._ledger = Ledger()
         self._shepherds = Shepherds(places, facts.boot_id, self)
         self._head = HeadLink(transport, self)
-        self._cluster, self._grace = "", GRACE
+        self._known_head = m.Welcome(cluster="", heartbeat=Seconds(0.0), grace=Seconds(GRACE))
         self._welcome = False  # has the head answered our hello?
         self._flush: asyncio.TimerHandle | None = None
         self._flushed_at = -math.inf
@@ -96,7 +96,7 @@ class Agent:
                 self._goodbye(reason)
 
     def _welcomed(self, message: m.Welcome) -> None:
-        self._cluster, self._grace, self._welcome = message.cluster, message.grace, True
+        self._known_head, self._welcome = message, True
         self._head.beat(message.heartbeat)
         for results in self._ledger.again():
             self._head.say(results)
@@ -115,13 +115,13 @@ class Agent:
             if tended is None:
                 self._order_shepherd(job, message)
             else:
-                tended.say(told.deadline_message(_finite(message.deadline), self._grace))
+                tended.say(told.deadline_message(_finite(message.deadline), self._known_head.grace))
         except (OSError, Unavailable) as error:
             log.error("job %d cannot be opened here: %s", message.job, error)
 
     def _order_shepherd(self, job: Job, opened: m.OpenJob) -> Tended:
         job.orders = None
-        tended = self._shepherds.order(opened, _finite(opened.deadline), self._grace)
+        tended = self._shepherds.order(opened, _finite(opened.deadline), self._known_head.grace)
         job.herd[tended.marker] = tended
         return tended
 
@@ -160,7 +160,7 @@ class Agent:
             )
         tended = job.at_work or self._order_shepherd(job, opened)
         if job.orders is None:
-            job.orders = Orders(opened, self._facts, self._cluster, tended.marker)
+            job.orders = Orders(opened, self._facts, self._known_head, tended.marker)
         if not job.orders.has(task):
             raise Unavailable(code="no-such-task", what=f"job {job.id} has no task {task}")
         return tended, job.orders
@@ -175,7 +175,7 @@ class Agent:
             if owner is not None:
                 by_owner.setdefault(owner.marker, []).append(key)
         for marker, keys in by_owner.items():
-            job.herd[marker].say(told.stop_message(keys, 0.0 if message.force else self._grace))
+            job.herd[marker].say(told.stop_message(keys, 0.0 if message.force else self._known_head.grace))
 
     def _close(self, number: JobId) -> None:
         job = self._job(number)

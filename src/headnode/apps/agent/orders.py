@@ -19,13 +19,14 @@ from headnode.core.model.task import TaskSpec
 class Orders:
     """Knows one job as the head opened it for one shepherd; remembers what the instances of a task share."""
 
-    def __init__(self, opened: m.OpenJob, facts: NodeFacts, cluster: str, marker: str) -> None:
+    def __init__(self, opened: m.OpenJob, facts: NodeFacts, head: m.Welcome, marker: str) -> None:
         self._tasks = decode_spec(opened.spec).tasks
         self._around = Surroundings(
             job=opened.job,
             spec=decode_spec(opened.spec),
             node=facts.name,
-            cluster=cluster,
+            cluster=head.cluster,
+            state_directory=head.state_directory,
             scheduler=socket.gethostname(),
             base=base_environment(opened.uid),
             marker=marker,

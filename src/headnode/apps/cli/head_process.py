@@ -39,8 +39,8 @@ def become(directory: str, settings: Settings) -> NoReturn:
     os.execv(sys.executable, command(directory, settings))
 
 
-def start(directory: str, settings: Settings, *, with_nodes: bool = True) -> dict[str, Any]:
-    """Start a head in the background; return the cluster once it answers and, `with_nodes`, one is ready.
+def start(directory: str, settings: Settings, *, nodes: int = 1) -> dict[str, Any]:
+    """Start a head in the background; return the cluster once it answers and so many `nodes` are ready.
 
     Raises:  Unavailable ``head-died`` or ``head-slow``, with the end of its log.
     """
@@ -55,7 +55,7 @@ def start(directory: str, settings: Settings, *, with_nodes: bool = True) -> dic
             start_new_session=True,
             cwd="/",
         )
-    return _when_ready(process, folder / "head.log", began, with_nodes)
+    return _when_ready(process, folder / "head.log", began, nodes)
 
 
 def command(directory: str, settings: Settings) -> list[str]:
@@ -84,9 +84,7 @@ def _make(directory: str) -> Path:
     return folder
 
 
-def _when_ready(
-    process: "subprocess.Popen[bytes]", log: Path, began: int, with_nodes: bool
-) -> dict[str, Any]:
+def _when_ready(process: "subprocess.Popen[bytes]", log: Path, began: int, nodes: int) -> dict[str, Any]:
     client, deadline = at(str(log.parent)), time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         if process.poll() is not None:
@@ -95,12 +93,12 @@ def _when_ready(
             cluster: dict[str, Any] = client.ask("cluster")["cluster"]
         except Unavailable:
             cluster = {}
-        if cluster and (cluster["nodes"].get("Ready") or not with_nodes):
+        if cluster and cluster["nodes"].get("Ready", 0) >= nodes:
             return cluster
         time.sleep(PAUSE)
     raise Unavailable(
         code="head-slow",
-        what=f"the head runs as process {process.pid}, but no node is ready after {PATIENCE:.0f} seconds",
+        what=f"the head runs as process {process.pid}, but not all nodes are ready after {PATIENCE:.0f} s",
         fix=f"stop it with: hn down; its log {log} ends:" + _tail(log, began),
     )
 

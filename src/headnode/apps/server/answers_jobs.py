@@ -112,7 +112,7 @@ def task_object(
     shown = _shown(record, task, number, task_state(record, progress), pending_reason)
     if task.kind is TaskType.SWEEP:
         return shown | _nothing() | {"instances": instance_counts(progress)}
-    return shown | _how(progress.live.get(1), row)
+    return shown | _told(record, progress, 1, row)
 
 
 def instance_object(
@@ -123,7 +123,17 @@ def instance_object(
     progress = progress_of(record, spec, number)
     state = instance_state(record, progress, instance)
     shown = _shown(record, task, number, PEOPLE_SAY[state], pending if state is TaskState.QUEUED else "")
-    return shown | {"instance": instance} | _how(progress.live.get(instance), row)
+    return shown | {"instance": instance} | _told(record, progress, instance, row)
+
+
+def _told(record: JobRecord, progress: TaskProgress, instance: int, row: InstanceRow | None) -> Object:
+    """Return how an instance goes or went; of one that never ran, why."""
+    told = _how(progress.live.get(instance), row)
+    if row is None and instance in progress.failed:
+        told["message"] = "it never ran: a task it depends on failed"
+    elif row is None and instance in progress.canceled:
+        told["message"] = f"it never ran: {record.message or 'canceled'}"
+    return told
 
 
 def instance_state(record: JobRecord, progress: TaskProgress, instance: int) -> TaskState:

@@ -5,6 +5,7 @@ import logging
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from headnode.adapters.processes.agent_lock import is_held
 log = logging.getLogger("headnode.server")
 
 BETWEEN_LOOKS = 0.5  # seconds
+LONGEST_PAUSE = 60.0  # seconds between two starts of an agent that does not stay alive
 
 
 class Keeper:
@@ -23,6 +25,10 @@ class Keeper:
         self._names = names
         self._processors = processors
         self._started: dict[str, subprocess.Popen[bytes]] = {}
+        self._pauses: dict[
+            str, float
+        ] = {}  # seconds; doubled each time an agent ends without having connected
+        self._not_before: dict[str, float] = {}  # monotonic
 
     def directory(self, name: str) -> Path:
         """Return where a node of this machine keeps its things."""
@@ -32,7 +38,9 @@ class Keeper:
         """Look after the agents for ever."""
         while True:
             for name in self._names:
-                if not connected(name):
+                if connected(name):
+                    self._pauses.pop(name, None)
+                else:
                     self._start_if_missing(name)
             await asyncio.sleep(BETWEEN_LOOKS)
 
@@ -44,9 +52,23 @@ class Keeper:
         directory.mkdir(parents=True, exist_ok=True)
         if is_held(directory):
             return  # an agent of an earlier head; it will dial in
+        if before is not None and not self._may_start_again(name):
+            return
         if before is not None:
             log.warning("the agent of node %s ended with %s; starting another", name, before.returncode)
         self._started[name] = self._start(name, directory)
+
+    def _may_start_again(self, name: str) -> bool:
+        """Whether the pause after an agent that ended is over; pauses grow while none stays."""
+        now = time.monotonic()
+        if name not in self._not_before:
+            pause = self._pauses.get(name, 0.0)
+            self._not_before[name] = now + pause
+            self._pauses[name] = min(max(2 * pause, BETWEEN_LOOKS), LONGEST_PAUSE)
+        if now < self._not_before[name]:
+            return False
+        del self._not_before[name]
+        return True
 
     def _start(self, name: str, directory: Path) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "headnode.apps.agent"]

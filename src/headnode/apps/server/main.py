@@ -81,7 +81,10 @@ class Head:
     def _welcome(self) -> m.Welcome:
         settings = self.engine.settings
         return welcome(
-            self._options.name, settings.number("HeartbeatInterval"), settings.number("TaskCancelGracePeriod")
+            self._options.name,
+            settings.number("HeartbeatInterval"),
+            settings.number("TaskCancelGracePeriod"),
+            str(self._options.state),
         )
 
     def _die(self) -> None:

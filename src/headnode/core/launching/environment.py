@@ -36,6 +36,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     marker: str = ""
     previous_job: JobId | None = None
     processors_per_socket: int = 1
+    state_directory: str = ""  # of the head: `hn` in a task finds it there
 
     @property
     def home(self) -> str:
@@ -103,7 +104,11 @@ def _job_variables(around: Surroundings) -> dict[str, str]:
         "HEADNODE_NODE": around.node,
         SHEPHERD_MARKER: around.marker,
     }
-    return own if around.previous_job is None else {**own, "CCP_PREVIOUS_JOB_ID": str(around.previous_job)}
+    if around.state_directory:
+        own["HEADNODE_STATE"] = around.state_directory
+    if around.previous_job is not None:
+        own["CCP_PREVIOUS_JOB_ID"] = str(around.previous_job)
+    return own
 
 
 def _place_variables(around: Surroundings, place: Place) -> dict[str, str]:

@@ -1,9 +1,13 @@
 """From shares of nodes to processors with numbers, and back."""
 
+from itertools import chain
+
 from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.events import Place
+from headnode.core.lifecycle.flow import Flow
 from headnode.core.lifecycle.records import JobRecord
+from headnode.core.lifecycle.units import processors_for, units_in
 from headnode.core.model.errors import WrongState
 from headnode.core.model.job import JobRequest, UnitType
 from headnode.core.model.node import NodeState
@@ -48,41 +52,56 @@ def surplus(cluster: Cluster, record: JobRecord, now: Instant) -> list[e.Allocat
     request = cluster.request(record)
     if flow.spec.run_until_canceled or not any(flow.free.values()):
         return []
-    keep = _processors_needed(cluster, record, request)
-    spare = sum(map(len, flow.run.allocation.values())) - keep
+    spare = held_units(cluster, record) - _units_needed(cluster, record, request)
     named = {node.lower() for node in request.required_nodes}
     removed = []
     for node in reversed(flow.run.allocation):
-        held, free = flow.run.allocation[node], flow.free[node]
-        step = _step(cluster, node, request)
-        give = min(len(free), spare) // step * step
-        if give and node.lower() not in named and (give == len(held) or not request.exclusive):
-            removed.append((node, tuple(free[len(free) - give :])))
-            spare -= give
+        if spare < 1:
+            break
+        units, numbers = (0, ()) if node.lower() in named else _gift(cluster, flow, node, spare)
+        if units and (len(numbers) == len(flow.run.allocation[node]) or not request.exclusive):
+            removed.append((node, numbers))
+            spare -= units
     if not removed:
         return []
     return [e.AllocationShrunk(at=now, job=record.id, removed=tuple(removed))]
 
 
-def _step(cluster: Cluster, node: str, request: JobRequest) -> int:
-    """Return how many processors of a node go together."""
-    facts = cluster.nodes[node].facts if node in cluster.nodes else None
-    if facts is None or request.unit is UnitType.PROCESSOR:
-        return 1
-    if request.unit is UnitType.NODE:
-        return max(1, facts.processors)
-    return max(1, facts.processors // max(1, facts.sockets))
+def _gift(cluster: Cluster, flow: Flow, node: str, spare: int) -> tuple[int, tuple[int, ...]]:
+    """Return the most units of a node, up to `spare`, that are idle, and their processors: the last ones."""
+    held, free = len(flow.run.allocation[node]), flow.free[node]
+    unit, facts = flow.spec.unit, cluster.nodes[node].facts
+    units = units_in(unit, held, facts)
+    for give in range(min(units, spare), 0, -1):
+        number = held - processors_for(unit, units - give, facts)
+        if number <= len(free):
+            return give, tuple(free[len(free) - number :])
+    return 0, ()
 
 
-def _processors_needed(cluster: Cluster, record: JobRecord, request: JobRequest) -> int:
-    """Return how many processors the job must keep: its minimum, and what its tasks use or wait for."""
+def held_units(cluster: Cluster, record: JobRecord) -> int:
+    """Return how many of its units a job holds."""
+    run = cluster.flow(record.id).run
+    unit = cluster.request(record).unit
+    return sum(units_in(unit, len(held), cluster.nodes[node].facts) for node, held in run.allocation.items())
+
+
+def idle_units(cluster: Cluster, record: JobRecord) -> int:
+    """Return how many of the units that a job holds none of its tasks uses."""
     flow = cluster.flow(record.id)
-    busy = sum(len(numbers) for place in flow.lanes for _, numbers in place)
-    largest = max((_step(cluster, node, request) for node in flow.run.allocation), default=1)
-    held = sum(map(len, flow.run.allocation.values()))
-    wanted = 0
-    for task, progress in zip(flow.spec.tasks, flow.run.tasks, strict=True):
-        wanted += task.maximum * len(progress.queued)
-        if busy + wanted * largest >= held:
+    unit = cluster.request(record).unit
+    if unit is UnitType.NODE:
+        return sum(len(flow.free[node]) == len(held) for node, held in flow.run.allocation.items())
+    return sum(units_in(unit, len(free), cluster.nodes[node].facts) for node, free in flow.free.items())
+
+
+def _units_needed(cluster: Cluster, record: JobRecord, request: JobRequest) -> int:
+    """Return how many units the job must keep: its minimum, and what its tasks use or wait for."""
+    flow = cluster.flow(record.id)
+    held = held_units(cluster, record)
+    needed = held - idle_units(cluster, record)
+    for index in chain(flow.ready, flow.blocks):
+        needed += flow.spec.tasks[index].maximum * len(flow.run.tasks[index].queued)
+        if needed >= held:
             return held
-    return max(request.minimum * largest, busy + wanted * largest)
+    return max(request.minimum, needed)

@@ -5,7 +5,7 @@
 """
 
 from bisect import bisect_left, insort
-from heapq import heappush
+from heapq import heappop, heappush
 
 import msgspec
 
@@ -44,6 +44,7 @@ class Cluster:
         # What follows from the above.
         self.queue: dict[JobRequest, list[Turn]] = {}
         self.held: dict[JobId, Instant] = {}
+        self._holds: list[tuple[Instant, JobId]] = []  # by time; some are of jobs no longer held
         self.flows: dict[JobId, Flow] = {}
         self.free: dict[str, list[int]] = {}
         self.holders: dict[str, set[JobId]] = {}
@@ -142,6 +143,7 @@ class Cluster:
             self.children.setdefault(parent, set()).add(record.id)
         if record.hold_until is not None:
             self.held[record.id] = record.hold_until
+            heappush(self._holds, (record.hold_until, record.id))
         else:
             self._line_up(record)
 
@@ -182,9 +184,33 @@ class Cluster:
 
     def release_due(self, now: Instant) -> None:
         """Let the jobs go whose hold is over; they may start from now on."""
-        for job in [job for job, until in self.held.items() if until <= now]:
+        while (until := self.next_release()) is not None and until <= now:
+            job = heappop(self._holds)[1]
             del self.held[job]
             self._line_up(self.jobs[job])
+
+    def next_release(self) -> Instant | None:
+        """Return when the next hold is over; None when nothing is held."""
+        while self._holds and self.held.get(self._holds[0][1]) != self._holds[0][0]:
+            heappop(self._holds)
+        return self._holds[0][0] if self._holds else None
+
+    def next_deadline(self) -> Instant | None:
+        """Return when the next run time limit is over; None when no running job has one."""
+        while self.deadlines and not self._is_deadline(*self.deadlines[0]):
+            heappop(self.deadlines)
+        return self.deadlines[0][0] if self.deadlines else None
+
+    def _is_deadline(self, at: Instant, job: JobId) -> bool:
+        record = self.jobs.get(job)
+        return record is not None and record.run is not None and record.run.deadline == at
+
+    def set_deadline(self, job: JobId, at: Instant | None) -> None:
+        """Remember when a running job's limit is over; forget those of jobs that ended, now and then."""
+        if len(self.deadlines) > 2 * len(self.running) + 64:
+            self.deadlines = sorted(set(filter(lambda kept: self._is_deadline(*kept), self.deadlines)))
+        if at is not None:
+            heappush(self.deadlines, (at, job))
 
     def open_run(self, record: JobRecord) -> None:
         """Work out what follows from a job's allocation."""
@@ -196,8 +222,7 @@ class Cluster:
         for node, processors in run.allocation.items():
             self.take(record.id, node, processors)
         self.flows[record.id] = Flow(record, run)
-        if run.deadline is not None:
-            heappush(self.deadlines, (run.deadline, record.id))
+        self.set_deadline(record.id, run.deadline)
         self.touched.add(record.id)
 
     def close_run(self, record: JobRecord) -> None:

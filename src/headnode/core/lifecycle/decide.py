@@ -8,8 +8,11 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from headnode.core.lifecycle import attending
 from headnode.core.lifecycle import commands as c
+from headnode.core.lifecycle import deciding_changes as changes
 from headnode.core.lifecycle import deciding_jobs as jobs
+from headnode.core.lifecycle import deciding_losses as losses
 from headnode.core.lifecycle import deciding_nodes as nodes
 from headnode.core.lifecycle import deciding_reports as reports
 from headnode.core.lifecycle import deciding_stops as stops
@@ -30,19 +33,19 @@ _DECIDE: Mapping[type, Callable[[Cluster, Any, Instant], list[Event]]] = Mapping
     {
         c.CreateJob: jobs.create,
         c.SubmitJob: jobs.submit,
-        c.ModifyJob: jobs.modify,
+        c.ModifyJob: changes.modify,
         c.SetProgress: jobs.set_progress,
         c.RequeueJob: jobs.requeue,
         c.StartJob: jobs.start,
         c.GrowJob: jobs.grow,
-        c.Attend: jobs.attend,
+        c.Attend: attending.attend,
         c.StopJob: stops.stop_job,
         c.EndOverdue: stops.end_overdue,
         c.StopTask: stops.stop_task,
         c.RequeueTask: stops.requeue_task,
         c.ReportStarted: reports.started,
         c.ReportEnded: reports.ended,
-        c.GiveUpNode: reports.give_up_node,
+        c.GiveUpNode: losses.give_up_node,
         c.RegisterNode: nodes.register,
         c.NodeVanished: nodes.vanished,
         c.ChangeNode: nodes.change,

@@ -1,12 +1,11 @@
-"""Decide about whole jobs: creating, submitting, modifying, starting, growing, running again."""
+"""Decide about whole jobs: creating, submitting, starting, growing, running again."""
 
 from collections.abc import Mapping
 
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle import events as e
-from headnode.core.lifecycle.allocating import pick, surplus
+from headnode.core.lifecycle.allocating import pick
 from headnode.core.lifecycle.cluster import Cluster
-from headnode.core.lifecycle.dispatching import dispatches
 from headnode.core.lifecycle.events import Event
 from headnode.core.lifecycle.permission import may_change
 from headnode.core.lifecycle.records import JobRecord, Run, encode_record, encode_spec
@@ -19,21 +18,6 @@ from headnode.core.model.quantities import ANCHORS, Instant, JobId
 from headnode.core.model.user import User
 
 LONGEST_HOLD = 366 * 86400  # seconds
-
-IN_PLACE_WHEN_QUEUED = frozenset(
-    {"priority", "hold_until", "notify_on_start", "notify_on_completion", "email", "run_as", "tasks"}
-)
-BY_CONFIGURING_WHEN_QUEUED = frozenset(
-    {
-        "template", "name", "project", "run_time", "run_until_canceled", "fail_on_task_failure", "unit",
-        "minimum", "maximum", "exclusive", "licences", "node_groups", "node_group_op", "minimum_memory",
-        "minimum_processors_per_node", "requested_nodes", "order_by", "process_memory", "task_retry_limit",
-    }
-)  # fmt: skip
-WHEN_RUNNING = frozenset(
-    {"project", "run_time", "name", "run_until_canceled", "priority", "notify_on_completion", "email",
-     "hold_until", "tasks"}
-)  # fmt: skip
 
 
 def create(cluster: Cluster, command: c.CreateJob, now: Instant) -> list[Event]:
@@ -57,8 +41,8 @@ def _submission(
     cluster: Cluster, job: JobId, spec: JobSpec, by: User, ended: Mapping[int, str], now: Instant
 ) -> e.JobSubmitted:
     check(spec)
-    _check_hold(spec, now)
-    _check_privileges(spec, by)
+    check_hold(spec, now)
+    check_privileges(spec, by)
     check_runnable(spec)
     return e.JobSubmitted(
         at=now,
@@ -69,14 +53,22 @@ def _submission(
     )
 
 
-def _check_hold(spec: JobSpec, now: Instant) -> None:
+def check_hold(spec: JobSpec, now: Instant) -> None:
+    """Refuse a hold of more than a year.
+
+    Raises:  BadRequest ``hold-until``.
+    """
     if spec.hold_until is not None and spec.hold_until > now + LONGEST_HOLD:
         raise BadRequest(
             code="hold-until", what="hold-until is more than a year ahead", fix="choose a time within a year"
         )
 
 
-def _check_privileges(spec: JobSpec, by: User) -> None:
+def check_privileges(spec: JobSpec, by: User) -> None:
+    """Refuse what only administrators may ask for.
+
+    Raises:  NotAllowed ``priority-privilege``.
+    """
     if by.administrator:
         return
     if spec.priority > ANCHORS["Normal"]:
@@ -89,6 +81,7 @@ def _check_privileges(spec: JobSpec, by: User) -> None:
 
 def _unfinished(cluster: Cluster, spec: JobSpec, ended: Mapping[int, str], job: JobId) -> tuple[int, ...]:
     waits = []
+    ended = {**ended, **{record.id: record.state.value for record in cluster.over}}
     for parent in spec.parents:
         alive = cluster.jobs.get(JobId(parent))
         if parent == job or (alive is None and parent not in ended):
@@ -103,7 +96,7 @@ def _unfinished(cluster: Cluster, spec: JobSpec, ended: Mapping[int, str], job: 
                 what=f"parent job {parent} has not been submitted",
                 fix=f"submit it first: hn job submit /id:{parent}",
             )
-        if ended.get(parent) != JobState.FINISHED:
+        if alive is not None or ended[parent] != JobState.FINISHED:
             waits.append(parent)
     return tuple(waits)
 
@@ -121,72 +114,6 @@ def submit(cluster: Cluster, command: c.SubmitJob, now: Instant) -> list[Event]:
     return [_submission(cluster, record.id, cluster.spec(record), command.by, command.parents, now)]
 
 
-def modify(cluster: Cluster, command: c.ModifyJob, now: Instant) -> list[Event]:
-    """Replace a job's description where its state allows it."""
-    record = command.archived or cluster.job(command.job)
-    may_change(command.by, record)
-    if command.spec.priority != record.priority:
-        _check_privileges(command.spec, command.by)
-    check(command.spec)
-    modified = e.JobModified(
-        at=now,
-        job=record.id,
-        spec=encode_spec(command.spec),
-        by=command.by.name,
-        what=", ".join(command.fields),
-    )
-    if record.state in (JobState.FAILED, JobState.CANCELED) and command.archived is not None:
-        revived = e.JobRevived(at=now, job=record.id, record=encode_record(record), by=command.by.name)
-        return [revived, e.JobConfigured(at=now, job=record.id, by=command.by.name), modified]
-    _refuse_fields(record, _changeable(record), command.fields)
-    if record.state is JobState.RUNNING:
-        _check_running(record, command)
-    if record.state is JobState.QUEUED:
-        _check_hold(command.spec, now)
-        check_runnable(command.spec)
-    return [modified]
-
-
-def _changeable(record: JobRecord) -> frozenset[str] | None:
-    """Return the fields that may change in this state; None for all."""
-    if record.state is JobState.CONFIGURING:
-        return None
-    if record.state is JobState.QUEUED:
-        return IN_PLACE_WHEN_QUEUED | BY_CONFIGURING_WHEN_QUEUED
-    return WHEN_RUNNING if record.state is JobState.RUNNING else frozenset()
-
-
-def _refuse_fields(record: JobRecord, allowed: frozenset[str] | None, fields: tuple[str, ...]) -> None:
-    if allowed is None:
-        return
-    wrong = sorted(set(fields) - allowed)
-    if wrong:
-        raise WrongState(
-            code="not-modifiable",
-            what=f"{', '.join(wrong)} of job {record.id} cannot change while it is {record.state.value}",
-            fix=f"make a changed copy: hn job clone {record.id}"
-            if not allowed
-            else f"in this state only these can: {', '.join(sorted(allowed))}",
-        )
-
-
-def _check_running(record: JobRecord, command: c.ModifyJob) -> None:
-    run = record.run
-    if "run_time" in command.fields and run is not None and run.backfilled:
-        raise WrongState(
-            code="backfilled",
-            what=f"the run time limit of job {record.id} cannot change: it was backfilled because of it",
-            fix="let it end, or cancel it and submit it again",
-        )
-    if run is not None and run.outcome is not None and "tasks" in command.fields:
-        raise WrongState(
-            code="ending",
-            what=f"job {record.id} takes no new tasks: it was asked to end",
-            fix="submit them as a job of their own",
-        )
-    check_runnable(command.spec)
-
-
 def set_progress(cluster: Cluster, command: c.SetProgress, now: Instant) -> list[Event]:
     """Note how far a job is."""
     record = cluster.job(command.job)
@@ -198,9 +125,15 @@ def set_progress(cluster: Cluster, command: c.SetProgress, now: Instant) -> list
     return [e.ProgressSet(at=now, job=record.id, percent=command.percent, message=command.message)]
 
 
+def wished_job(cluster: Cluster, command: c.RequeueJob | c.ModifyJob) -> JobRecord:
+    """Return the job that is alive, or the ended one: somebody else may have brought it back just now."""
+    alive = cluster.jobs.get(command.job)
+    return alive or command.archived or cluster.job(command.job)
+
+
 def requeue(cluster: Cluster, command: c.RequeueJob, now: Instant) -> list[Event]:
     """Run a running, failed or canceled job again, but for what has finished."""
-    record = command.archived or cluster.job(command.job)
+    record = wished_job(cluster, command)
     may_change(command.by, record)
     spec = cluster.spec(record)
     if record.state is JobState.RUNNING and record.run is not None:
@@ -271,6 +204,8 @@ def start(cluster: Cluster, command: c.StartJob, now: Instant) -> list[Event]:
     record = cluster.jobs.get(command.job)
     if record is None or record.state is not JobState.QUEUED:
         return []
+    if record.id in cluster.held or record.waits_for:
+        raise WrongState(code="stale-plan", what=f"job {record.id} is held or waits for its parents")
     return [
         e.JobStarted(
             at=now,
@@ -287,48 +222,6 @@ def grow(cluster: Cluster, command: c.GrowJob, now: Instant) -> list[Event]:
     if record is None or record.state is not JobState.RUNNING:
         return []
     return [e.AllocationGrown(at=now, job=record.id, added=pick(cluster, record, command.shares))]
-
-
-def attend(cluster: Cluster, command: c.Attend, now: Instant) -> list[Event]:
-    """Dispatch what can be, give back what is not needed, end what is over."""
-    record = cluster.jobs.get(command.job)
-    if record is None or record.run is None:
-        return []
-    if record.state is JobState.ENDING:
-        return _end_if_still(record, record.run, now)
-    if record.state is not JobState.RUNNING:
-        return []
-    flow = cluster.flow(record.id)
-    if record.run.outcome is None:
-        if flow.open == 0 and not flow.spec.run_until_canceled:
-            return [_over(record, record.run, now)]
-        placed = dispatches(cluster, record, now) if flow.ready else []
-        if placed:
-            return list(placed)
-    elif not flow.lanes:
-        return [e.JobEnded(at=now, job=record.id, outcome=record.run.outcome, message=record.message)]
-    return list(surplus(cluster, record, now))
-
-
-def _end_if_still(record: JobRecord, run: Run, now: Instant) -> list[Event]:
-    if any(progress.live for progress in run.tasks):
-        return []
-    if run.requeue:
-        return [e.JobRequeued(at=now, job=record.id, message=record.message)]
-    return [e.JobEnded(at=now, job=record.id, outcome=run.outcome or "canceled", message=record.message)]
-
-
-def _over(record: JobRecord, run: Run, now: Instant) -> e.JobEnded:
-    failed = [index + 1 for index, progress in enumerate(run.tasks) if progress.failed]
-    if not failed:
-        return e.JobEnded(at=now, job=record.id, outcome="finished")
-    named = ", ".join(map(str, failed[:5])) + (" and others" if len(failed) > 5 else "")
-    return e.JobEnded(
-        at=now,
-        job=record.id,
-        outcome="failed",
-        message=f"task{'s' if len(failed) > 1 else ''} {named} failed",
-    )
 
 
 def closed_nodes(cluster: Cluster) -> dict[str, str]:

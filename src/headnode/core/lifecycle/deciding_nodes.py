@@ -10,12 +10,13 @@ from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.events import Event
 from headnode.core.lifecycle.permission import must_administer
 from headnode.core.model.errors import BadRequest, WrongState
-from headnode.core.model.node import NodeState
+from headnode.core.model.node import NodeFacts, NodeState
 from headnode.core.model.quantities import Instant
 
 
 def register(cluster: Cluster, command: c.RegisterNode, now: Instant) -> list[Event]:
     """A node can be reached and says what it is."""
+    _check_facts(command.facts)
     name = command.facts.name
     known = cluster.nodes.get(name)
     if known is None:
@@ -26,6 +27,16 @@ def register(cluster: Cluster, command: c.RegisterNode, now: Instant) -> list[Ev
     if known.state in (NodeState.UNREACHABLE, NodeState.LOST_PAUSED):
         events.append(e.NodeReachable(at=now, node=name))
     return events
+
+
+def _check_facts(facts: NodeFacts) -> None:
+    if not facts.name or facts.processors < 1 or facts.sockets < 1 or facts.memory < 0 or facts.speed < 0:
+        raise BadRequest(
+            code="node-facts",
+            what=f"node {facts.name!r} says {facts.processors} processors, {facts.sockets} sockets, "
+            f"{facts.memory} MB of memory and {facts.speed} MHz",
+            fix="give it a name, at least one processor and one socket, and nothing below zero",
+        )
 
 
 def vanished(cluster: Cluster, command: c.NodeVanished, now: Instant) -> list[Event]:

@@ -23,7 +23,8 @@ def started(cluster: Cluster, command: c.ReportStarted, now: Instant) -> list[Ev
     record = cluster.jobs.get(command.job)
     if record is None or record.run is None:
         return []
-    fresh = tuple(b for b in command.begun if _is_fresh(record.run, b))
+    run = record.run
+    fresh = tuple({(b.task, b.instance): b for b in command.begun if _is_fresh(run, b)}.values())
     return [e.InstancesStarted(at=now, job=record.id, begun=fresh)] if fresh else []
 
 
@@ -63,8 +64,9 @@ def ended(cluster: Cluster, command: c.ReportEnded, now: Instant) -> list[Event]
 def _judge(flow: Flow, record: JobRecord, live: LiveInstance, report: c.Report, node: str) -> Ended:
     """Say how one attempt ended, in the head's words."""
     task = flow.spec.tasks[report.task - 1]
-    retries = flow.run.tasks[report.task - 1].retries.get(report.instance, 0)
-    state, cause, message = _verdict(flow.spec, task, record, live, report, retries)
+    state, cause, message = _verdict(flow, task, record, live, report)
+    if state == "queued" and record.state is JobState.RUNNING and _starts_nothing(flow.run):
+        state = "canceled" if live.state is TaskState.DISPATCHED else "failed"
     return Ended(
         task=report.task,
         instance=report.instance,
@@ -86,24 +88,31 @@ def _judge(flow: Flow, record: JobRecord, live: LiveInstance, report: c.Report, 
 Verdict = tuple[e.EndState, e.Cause, str]
 
 
-def _verdict(
-    spec: JobSpec, task: TaskSpec, record: JobRecord, live: LiveInstance, report: c.Report, retries: int
-) -> Verdict:
+def _starts_nothing(run: Run) -> bool:
+    """Whether the job was asked to end when what runs has ended."""
+    return run.outcome is not None and not run.requeue
+
+
+def _verdict(flow: Flow, task: TaskSpec, record: JobRecord, live: LiveInstance, report: c.Report) -> Verdict:
+    spec, progress = flow.spec, flow.run.tasks[report.task - 1]
     stopping = live.outcome if live.state is TaskState.ENDING else None
     again = record.state is JobState.ENDING and record.run is not None and record.run.requeue
     if report.kind == "exited" and _is_success(spec, task, report):
         return "finished", "program", report.message
     if report.kind == "never-ran":
-        if stopping is None or again:
+        if stopping is None or again or live.cause == "system":
             return "queued", "asked", ""
         return "canceled", "asked", live.message
     if again:
         return "queued", "asked", live.message
-    if stopping is not None and report.kind in ("stopped", "exited", "lost"):
+    if stopping is not None and report.kind in ("stopped", "exited", "lost", "timed-out", "not-started"):
+        if live.cause == "system":
+            return _after_loss(task, live.message, progress.losses.get(report.instance, 0))
         return stopping, "asked", live.message
     if report.kind == "lost":
-        return _after_loss(task, report, retries)
-    return _after_failure(spec, report, retries)
+        words = report.message or "the node lost the task"
+        return _after_loss(task, words, progress.losses.get(report.instance, 0))
+    return _after_failure(spec, report, progress.retries.get(report.instance, 0))
 
 
 def _is_success(spec: JobSpec, task: TaskSpec, report: c.Report) -> bool:
@@ -112,8 +121,7 @@ def _is_success(spec: JobSpec, task: TaskSpec, report: c.Report) -> bool:
     return code is not None and any(low <= code <= high for low, high in valid)
 
 
-def _after_loss(task: TaskSpec, report: c.Report, retries: int) -> Verdict:
-    lost = report.message or "the node lost the task"
+def _after_loss(task: TaskSpec, lost: str, retries: int) -> Verdict:
     if task.rerunnable and retries < RETRIES_AFTER_LOSS:
         return "queued", "system", lost
     why = f"after {retries} retries" if task.rerunnable else "and it is not rerunnable"
@@ -141,7 +149,7 @@ def _consequences(
 ) -> list[Event]:
     """Return what failed tasks do to the rest of their job."""
     failed = [how for how in over if how.state == "failed"]
-    if not failed or record.state is not JobState.RUNNING or run.outcome is not None:
+    if not failed or record.state is not JobState.RUNNING or _starts_nothing(run):
         return []
     critical = _critical(flow, run, failed)
     if critical is not None:
@@ -211,27 +219,3 @@ def _fail_dependents(
         for index in sorted(doomed)
         if run.tasks[index].queued
     ]
-
-
-def give_up_node(cluster: Cluster, command: c.GiveUpNode, now: Instant) -> list[Event]:
-    """Everything on a node that does not come back is lost; jobs left too small go back to the queue."""
-    events: list[Event] = []
-    for job in sorted(cluster.holders.get(command.node, ())):
-        record = cluster.jobs[job]
-        if record.run is None or job not in cluster.flows:
-            continue
-        reports = tuple(
-            c.Report(
-                task=index + 1,
-                instance=instance,
-                attempt=live.attempt,
-                kind="lost",
-                ended=now,
-                message=f"node {command.node} was lost",
-            )
-            for index, progress in enumerate(record.run.tasks)
-            for instance, live in sorted(progress.live.items())
-            if any(node == command.node for node, _ in live.place)
-        )
-        events += ended(cluster, c.ReportEnded(node=command.node, job=job, reports=reports), now)
-    return events

@@ -73,7 +73,8 @@ def _stop_gracefully(record: JobRecord, command: c.StopJob, message: str, now: I
 
 
 def _stop_running(record: JobRecord, command: c.StopJob, message: str, now: Instant) -> list[Event]:
-    if record.state is JobState.ENDING and not command.force:
+    requeued = record.run is not None and record.run.requeue
+    if record.state is JobState.ENDING and not command.force and not requeued:
         return []
     ending = e.JobEnding(
         at=now,
@@ -125,6 +126,12 @@ def stop_task(cluster: Cluster, command: c.StopTask, now: Instant) -> list[Event
     record = cluster.job(command.job)
     may_change(command.by, record)
     progress = _progress(cluster, record, command.task, command.instance)
+    if record.state is JobState.ENDING and record.run is not None and record.run.requeue:
+        raise WrongState(
+            code="requeueing",
+            what=f"job {record.id} is on its way back to the queue, where all its tasks will be queued",
+            fix="cancel the task once the job is queued, or cancel the job",
+        )
     spans = _only(progress.queued, command.instance)
     live = [n for n in sorted(progress.live) if command.instance in (None, n)]
     if not spans and not live:

@@ -10,7 +10,7 @@ from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.events import Place
 from headnode.core.lifecycle.flow import Flow
 from headnode.core.lifecycle.records import JobRecord, TaskProgress
-from headnode.core.model.job import UnitType
+from headnode.core.lifecycle.units import units_in
 from headnode.core.model.node import NodeState
 from headnode.core.model.quantities import Instant
 from headnode.core.model.task import TaskSpec
@@ -29,9 +29,13 @@ def dispatches(cluster: Cluster, record: JobRecord, now: Instant) -> list[e.Inst
     flow = cluster.flow(record.id)
     free = {node: list(numbers) for node, numbers in flow.free.items()}
     found: list[e.InstancesDispatched] = []
+    full: set[tuple[tuple[str, ...], str]] = set()  # nodes and groups that a task before has claimed
     for index in tuple(flow.ready):
         task = flow.spec.tasks[index]
         progress = flow.run.tasks[index]
+        where = (task.required_nodes, task.node_group)
+        if where in full and not progress.live:
+            continue
         room = _Room(cluster, flow, task, free)
         batches, blocked = _fill(progress, flow, room)
         for place, attempts in batches:
@@ -42,6 +46,7 @@ def dispatches(cluster: Cluster, record: JobRecord, now: Instant) -> list[e.Inst
             )
         if blocked:
             room.claim()
+            full.add(where)
         if not any(free.values()):
             break
     return found
@@ -81,7 +86,7 @@ def _next(progress: TaskProgress, left: Iterator[int], most: int) -> list[tuple[
         instance = next(left, None)
         if instance is None:
             break
-        taken.append((instance, progress.attempts.get(instance, 0) + 1))
+        taken.append((instance, progress.used_by(instance) + 1))
     return taken
 
 
@@ -127,19 +132,24 @@ class _Room:
     def place(self) -> Place | None:
         """Take room for one instance out of the free processors; None when there is not enough."""
         offers = self._offers()
-        if len(self._task.required_nodes) > 1 and len(offers) < len(set(self._task.required_nodes)):
+        required = len({name.lower() for name in self._task.required_nodes})
+        if required > 1 and len(offers) < required:
             return None
         if sum(units for _, _, units in offers) < self._task.minimum:
             return None
         place: list[tuple[str, tuple[int, ...]]] = []
-        wanted = self._task.maximum
-        must = len(self._task.required_nodes) > 1
+        wanted = max(self._task.maximum, required)
+        must = required > 1
         for at, (node, numbers, units) in enumerate(offers):
             later = len(offers) - at - 1 if must else 0
             if wanted <= later:
                 break
             used = min(units, wanted - later)
-            taken = numbers if self._task.exclusive else numbers[: self._processors(node, used)]
+            taken = (
+                numbers
+                if self._task.exclusive or used == self._held_units(node)
+                else numbers[: used * self._per_unit(node)]
+            )
             place.append((node, tuple(taken)))
             self._free[node] = [number for number in self._free[node] if number not in taken]
             wanted -= used
@@ -156,23 +166,16 @@ class _Room:
             whole = len(numbers) == len(held)
             if self._task.exclusive and not whole:
                 continue
-            units = self._units(node, numbers, whole)
+            units = min(len(numbers) // self._per_unit(node), self._held_units(node))
             if units:
                 offers.append((node, numbers, units))
         return offers
 
-    def _units(self, node: str, numbers: list[int], whole: bool) -> int:
-        unit = self._flow.spec.unit
-        if unit is UnitType.NODE:
-            return 1 if whole and numbers else 0
-        return len(numbers) // self._per_socket(node) if unit is UnitType.SOCKET else len(numbers)
+    def _held_units(self, node: str) -> int:
+        """Return how many of the job's units it has on a node; a rest that is less than one counts as one."""
+        held = len(self._flow.run.allocation[node])
+        return max(1, units_in(self._flow.spec.unit, held, self._cluster.nodes[node].facts))
 
-    def _processors(self, node: str, units: int) -> int:
-        unit = self._flow.spec.unit
-        if unit is UnitType.NODE:
-            return len(self._flow.run.allocation[node])
-        return units * self._per_socket(node) if unit is UnitType.SOCKET else units
-
-    def _per_socket(self, node: str) -> int:
-        facts = self._cluster.nodes[node].facts
-        return max(1, facts.processors // max(1, facts.sockets))
+    def _per_unit(self, node: str) -> int:
+        """Return how many processors of a node each of the job's units there has."""
+        return max(1, len(self._flow.run.allocation[node]) // self._held_units(node))

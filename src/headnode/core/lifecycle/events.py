@@ -80,6 +80,18 @@ class AllocationShrunk(JobFact, frozen=True, gc=False):
     removed: Place
 
 
+class AllocationLost(JobFact, frozen=True, gc=False):
+    """Processors of a node that was given up are gone.
+
+    `too_small`: what is left is not enough: it starts nothing new, and when what runs has ended it goes back
+    to the queue.
+    """
+
+    removed: Place
+    too_small: bool = False
+    message: str = ""
+
+
 class InstancesDispatched(JobFact, frozen=True, gc=False):
     """Instances of one task were handed to a place, to run there one after the other.
 
@@ -136,13 +148,17 @@ class InstancesEnded(JobFact, frozen=True, gc=False):
 
 
 class InstancesStopping(JobFact, frozen=True, gc=False):
-    """Live instances of one task are being stopped; `outcome` is how they will end."""
+    """Live instances of one task are being stopped; `outcome` is how they will end.
+
+    With the cause ``system`` they will run again if they may run twice.
+    """
 
     task: int
     instances: tuple[int, ...]
     outcome: Outcome
     message: str = ""
     force: bool = False
+    cause: Cause = "asked"
 
 
 class TaskCanceled(JobFact, frozen=True, gc=False):
@@ -194,6 +210,12 @@ class JobRequeued(JobFact, frozen=True, gc=False):
     by: str = ""
     message: str = ""
     waits_for: tuple[int, ...] = ()  # parents that have not finished
+
+
+class JobReturned(JobFact, frozen=True, gc=False):
+    """It is back in the queue because it lost too many of its nodes; what has failed stays failed."""
+
+    message: str = ""
 
 
 class JobRevived(JobFact, frozen=True, gc=False):
@@ -271,6 +293,7 @@ Event = (
     | JobStarted
     | AllocationGrown
     | AllocationShrunk
+    | AllocationLost
     | InstancesDispatched
     | InstancesStarted
     | InstancesEnded
@@ -281,6 +304,7 @@ Event = (
     | DispatchStopped
     | JobEnded
     | JobRequeued
+    | JobReturned
     | JobRevived
     | ProgressSet
     | NodeRegistered

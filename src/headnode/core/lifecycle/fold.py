@@ -4,7 +4,6 @@ A function checks the arrow first and changes things afterwards, so a refused ev
 """
 
 from collections.abc import Callable, Mapping
-from heapq import heappush
 from types import MappingProxyType
 from typing import Any
 
@@ -80,13 +79,12 @@ def _extend_run(cluster: Cluster, record: JobRecord, run: Run, spec: JobSpec) ->
     flow.work_out()
     cluster.remember_request(record, spec)
     if run.started is not None:
-        _set_deadline(cluster, record, run, spec, run.started)
+        run.deadline = _deadline(spec, run.started)
+        cluster.set_deadline(record.id, run.deadline)
 
 
-def _set_deadline(cluster: Cluster, record: JobRecord, run: Run, spec: JobSpec, started: Instant) -> None:
-    run.deadline = None if spec.run_time == FOREVER else Instant(started + spec.run_time)
-    if run.deadline is not None:
-        heappush(cluster.deadlines, (run.deadline, record.id))
+def _deadline(spec: JobSpec, started: Instant) -> Instant | None:
+    return None if spec.run_time == FOREVER else Instant(started + spec.run_time)
 
 
 def _submitted(cluster: Cluster, event: e.JobSubmitted) -> None:
@@ -115,10 +113,7 @@ def _fresh_run(cluster: Cluster, record: JobRecord) -> Run | None:
         return None
     fresh = Run(tasks=untouched(cluster.spec(record)), requeues=record.run.requeues)
     for old, new in zip(record.run.tasks, fresh.tasks, strict=True):
-        new.attempts = {
-            n: old.attempts.get(n, 1) for part in (old.finished, old.failed, old.canceled) for n in part
-        }
-        new.attempts |= old.attempts
+        new.used = max(1, old.used, *old.attempts.values())  # not one by one: there may be a million
     return fresh
 
 
@@ -131,7 +126,7 @@ def _started(cluster: Cluster, event: e.JobStarted) -> None:
     run.allocation = dict(event.allocation)
     run.started, run.ended, run.backfilled = event.at, None, event.backfilled
     record.hold_until = None
-    _set_deadline(cluster, record, run, spec, event.at)
+    run.deadline = _deadline(spec, event.at)
     cluster.move(record, state)
     cluster.open_run(record)
 
@@ -146,7 +141,7 @@ def _grown(cluster: Cluster, event: e.AllocationGrown) -> None:
     _restock(cluster, event)
 
 
-def _shrunk(cluster: Cluster, event: e.AllocationShrunk) -> None:
+def _shrunk(cluster: Cluster, event: e.AllocationShrunk | e.AllocationLost) -> None:
     record = cluster.job(event.job)
     job_target(record.state, event)
     run = run_of(cluster, record)
@@ -161,7 +156,15 @@ def _shrunk(cluster: Cluster, event: e.AllocationShrunk) -> None:
     _restock(cluster, event)
 
 
-def _restock(cluster: Cluster, event: e.AllocationGrown | e.AllocationShrunk) -> None:
+def _lost(cluster: Cluster, event: e.AllocationLost) -> None:
+    _shrunk(cluster, event)
+    if event.too_small:
+        record = cluster.job(event.job)
+        run = run_of(cluster, record)
+        run.outcome, run.requeue, record.message = "canceled", True, event.message
+
+
+def _restock(cluster: Cluster, event: e.AllocationGrown | e.AllocationShrunk | e.AllocationLost) -> None:
     cluster.flow(event.job).take_stock()
     cluster.touched.add(event.job)
     cluster.pass_needed = True
@@ -179,7 +182,8 @@ def _ending(cluster: Cluster, event: e.JobEnding) -> None:
 def _dispatch_stopped(cluster: Cluster, event: e.DispatchStopped) -> None:
     record = cluster.job(event.job)
     job_target(record.state, event)
-    run_of(cluster, record).outcome = event.outcome
+    run = run_of(cluster, record)
+    run.outcome, run.requeue = event.outcome, False
     record.message = event.message
     cluster.touched.add(event.job)
 
@@ -191,7 +195,7 @@ def _ended(cluster: Cluster, event: e.JobEnded) -> None:
         cluster.dequeue(record)
     cluster.close_run(record)
     run = run_of(cluster, record)
-    run.ended, run.outcome, run.deadline = event.at, None, None
+    run.ended, run.outcome, run.requeue, run.deadline = event.at, None, False, None
     record.message, record.hold_until = event.message, None
     cluster.move(record, state)
     _leave(cluster, record)
@@ -222,9 +226,24 @@ def _requeued(cluster: Cluster, event: e.JobRequeued) -> None:
     run = run_of(cluster, record)
     for progress in run.tasks:
         instances.run_again(progress, event)
+    run.returns = 0
+    record.waits_for = event.waits_for
+    _back_in_queue(cluster, record, run, state, event.message)
+
+
+def _returned(cluster: Cluster, event: e.JobReturned) -> None:
+    record = cluster.job(event.job)
+    state = job_target(record.state, event)
+    cluster.close_run(record)
+    run = run_of(cluster, record)
+    run.returns += 1
+    _back_in_queue(cluster, record, run, state, event.message)
+
+
+def _back_in_queue(cluster: Cluster, record: JobRecord, run: Run, state: JobState, message: str) -> None:
     run.outcome, run.requeue, run.deadline, run.started, run.ended = None, False, None, None, None
     run.requeues += 1
-    record.message, record.waits_for = event.message, event.waits_for
+    record.message = message
     cluster.move(record, state)
     cluster.enqueue(record)
 
@@ -262,6 +281,7 @@ FOLD: Mapping[type, Callable[[Cluster, Any], None]] = MappingProxyType(
         e.JobStarted: _started,
         e.AllocationGrown: _grown,
         e.AllocationShrunk: _shrunk,
+        e.AllocationLost: _lost,
         e.InstancesDispatched: instances.dispatched,
         e.InstancesStarted: instances.started,
         e.InstancesEnded: instances.ended,
@@ -272,6 +292,7 @@ FOLD: Mapping[type, Callable[[Cluster, Any], None]] = MappingProxyType(
         e.DispatchStopped: _dispatch_stopped,
         e.JobEnded: _ended,
         e.JobRequeued: _requeued,
+        e.JobReturned: _returned,
         e.JobRevived: _revived,
         e.ProgressSet: _progress,
         e.NodeRegistered: nodes.registered,

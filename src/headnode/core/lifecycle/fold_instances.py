@@ -40,6 +40,8 @@ def dispatched(cluster: Cluster, event: e.InstancesDispatched) -> None:
     flow = cluster.flow(event.job)
     flow.occupy(event.place, len(event.attempts))
     flow.task_changed(index)
+    if any(flow.free.values()):
+        cluster.touched.add(event.job)  # what is idle now may be more than it needs
 
 
 def started(cluster: Cluster, event: e.InstancesStarted) -> None:
@@ -62,7 +64,7 @@ def stopping(cluster: Cluster, event: e.InstancesStopping) -> None:
     for instance in event.instances:
         live = _live(progress, event.job, event.task, instance)
         live.state = instance_target(live.state, event, TaskState.ENDING)
-        live.outcome, live.message = event.outcome, event.message
+        live.outcome, live.message, live.cause = event.outcome, event.message, event.cause
 
 
 def ended(cluster: Cluster, event: e.InstancesEnded) -> None:
@@ -96,11 +98,12 @@ def _file(progress: TaskProgress, how: e.Ended) -> None:
     if how.state == "queued":
         progress.queued.add(how.instance)
         progress.attempts[how.instance] = how.attempt
-        if how.cause != "asked":
-            progress.retries[how.instance] = progress.retries.get(how.instance, 0) + 1
+        forgiven = {"program": progress.retries, "system": progress.losses}.get(how.cause)
+        if forgiven is not None:
+            forgiven[how.instance] = forgiven.get(how.instance, 0) + 1
         return
     _set_of(progress, how.state).add(how.instance)
-    if how.attempt > 1:
+    if how.attempt > 1 or how.state == "canceled":
         progress.attempts[how.instance] = how.attempt
 
 
@@ -142,9 +145,9 @@ def requeued(cluster: Cluster, event: e.TaskRequeued) -> None:
     job_target(record.state, event)
     progress = _run(record).tasks[event.task - 1]
     for first, last in event.spans:
-        for instance in range(first, last + 1):
-            instance_target(_state_of(progress, instance), event, TaskState.QUEUED)
-            _again(progress, instance)
+        over = _state_of(progress, first, last)
+        instance_target(over, event, TaskState.QUEUED)
+        _again(progress, over, first, last)
     flow = cluster.flows.get(event.job)
     if flow is not None:
         flow.work_out()
@@ -152,25 +155,37 @@ def requeued(cluster: Cluster, event: e.TaskRequeued) -> None:
     cluster.pass_needed = True
 
 
-def _state_of(progress: TaskProgress, instance: int) -> TaskState:
+def _state_of(progress: TaskProgress, first: int, last: int) -> TaskState:
     for over in (TaskState.FINISHED, TaskState.FAILED, TaskState.CANCELED):
-        if instance in _set_of(progress, over.value):
+        if _set_of(progress, over.value).covers(first, last):
             return over
     return TaskState.QUEUED
 
 
-def _again(progress: TaskProgress, instance: int) -> None:
-    for over in (progress.finished, progress.failed, progress.canceled, progress.withdrawn):
-        over.discard(instance)
-    progress.attempts.setdefault(instance, 1)
-    progress.queued.add(instance)
+def _again(progress: TaskProgress, over: TaskState, first: int, last: int) -> None:
+    """Queue a span again.  What was canceled in the queue never ran; what did has its attempts noted."""
+    for numbers in (_set_of(progress, over.value), progress.withdrawn):
+        numbers.discard_span(first, last)
+    if over is not TaskState.CANCELED:
+        for instance in range(first, last + 1):
+            progress.attempts.setdefault(instance, 1)
+    for kept in (progress.retries, progress.losses):
+        for instance in [instance for instance in kept if first <= instance <= last]:
+            del kept[instance]
+    progress.queued.add_span(first, last)
 
 
 def run_again(progress: TaskProgress, event: e.JobRequeued) -> None:
     """The job goes back to the queue: what failed or was stopped runs again, what was withdrawn does not."""
     if progress.live:
         raise Broken(code="still-live", what="a job was requeued while instances of it were live")
-    for instance in [*progress.failed, *progress.canceled]:
-        wanted = TaskState.CANCELED if instance in progress.withdrawn else TaskState.QUEUED
-        if instance_target(_state_of(progress, instance), event, wanted) is TaskState.QUEUED:
-            _again(progress, instance)
+    withdrawn = tuple(progress.withdrawn.spans())
+    for first, last in withdrawn:
+        instance_target(TaskState.CANCELED, event, TaskState.CANCELED)
+        progress.canceled.discard_span(first, last)
+    for over in (TaskState.FAILED, TaskState.CANCELED):
+        for first, last in tuple(_set_of(progress, over.value).spans()):
+            instance_target(over, event, TaskState.QUEUED)
+            _again(progress, over, first, last)
+    for first, last in withdrawn:
+        progress.canceled.add_span(first, last)

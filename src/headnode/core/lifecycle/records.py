@@ -5,7 +5,7 @@ A queued job is small: its description stays encoded until somebody needs it.
 
 import msgspec
 
-from headnode.core.lifecycle.events import Outcome, Place
+from headnode.core.lifecycle.events import Cause, Outcome, Place
 from headnode.core.lifecycle.states import JobState, TaskState
 from headnode.core.model.job import JobSpec
 from headnode.core.model.node import NodeFacts, NodeState
@@ -22,6 +22,7 @@ class LiveInstance(msgspec.Struct):
     started: Instant | None = None
     outcome: Outcome | None = None  # how it ends, once it is ending
     message: str = ""
+    cause: Cause = "asked"  # why it is being stopped
 
 
 class TaskProgress(msgspec.Struct):
@@ -34,9 +35,15 @@ class TaskProgress(msgspec.Struct):
     withdrawn: Ranges = msgspec.field(default_factory=Ranges)  # those of `canceled` somebody asked for singly
     live: dict[int, LiveInstance] = {}
     attempts: dict[int, int] = {}  # how many attempts an instance that runs again has used
-    retries: dict[int, int] = {}  # how often a system failure or the program's own has been forgiven
+    used: int = 0  # how many attempts every instance may have used, whatever `attempts` says
+    retries: dict[int, int] = {}  # how often a failure of the program has been forgiven
+    losses: dict[int, int] = {}  # how often one of the system has
     ended: int = 0  # how many attempts ran to their end, and how long they took in all
     ended_time: Seconds = Seconds(0.0)
+
+    def used_by(self, instance: int) -> int:
+        """Return how many attempts an instance may have used: the next has a greater number."""
+        return max(self.used, self.attempts.get(instance, 0))
 
     @property
     def is_done(self) -> bool:
@@ -56,6 +63,7 @@ class Run(msgspec.Struct):
     outcome: Outcome | None = None  # how it ends, once it is ending or no longer dispatches
     requeue: bool = False  # once it has ended it goes back to the queue
     requeues: int = 0
+    returns: int = 0  # to the queue, because nodes were lost, since somebody asked for it last
     percent: int | None = None
     progress_message: str = ""
 

@@ -28,7 +28,11 @@ def check_positive(what: str, amount: int | None) -> None:
 def check_run_time(whose: str, span: float) -> None:
     """Refuse a run time limit that is no span of time."""
     if not span > 0:  # also true for what is not a number
-        refuse("run-time", f"the run time of {whose} is {span} seconds", "write a longer one, or Infinite")
+        refuse(
+            "run-time",
+            f"the run time limit of {whose} is {span:g} s",
+            "write at least one minute, or Infinite",
+        )
 
 
 def check_listed(what: str, name: str) -> None:

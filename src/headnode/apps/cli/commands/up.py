@@ -31,7 +31,8 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
         return 0
     if asked.flag("foreground"):
         head_process.become(directory, settings)
-    started = head_process.start(directory, settings, with_nodes=asked.number("nodes") != 0)
+    wanted = asked.number("nodes")
+    started = head_process.start(directory, settings, nodes=1 if wanted is None else wanted)
     out.text(_welcome(started, directory), started)
     return 0
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 NARROW, WIDE = 40, 100  # columns a page keeps to
 OVER = ("Finished", "Failed", "Canceled")
+FAILED_PARENT = ("which is failed", "which is canceled")  # the head's words
 
 
 def page(told: "Told", job: "Told", *, now: float, width: int = WIDE) -> str:
@@ -185,7 +186,17 @@ def _about_parents(told: "Told", job: "Told") -> list[str]:
     named = [
         reason["what"] for reason in told["reasons"] if reason["why"] == "dependency" and reason.get("what")
     ]
-    return [f"see what job {parent} waits for: hn job explain {parent}" for parent in named[:3]]
+    over = [parent for parent in named if any(word in _text_about(told, parent) for word in FAILED_PARENT)]
+    return [
+        f"run job {parent} again: hn job requeue {parent}"
+        if parent in over
+        else f"see what job {parent} waits for: hn job explain {parent}"
+        for parent in named[:3]
+    ]
+
+
+def _text_about(told: "Told", parent: str) -> str:
+    return next((reason["text"] for reason in told["reasons"] if reason.get("what") == parent), "")
 
 
 def _about_nodes(told: "Told", job: "Told") -> list[str]:

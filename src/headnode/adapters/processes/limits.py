@@ -1,0 +1,106 @@
+"""The resource limits a user logs in with: a task has them too, not those of whoever started the agent.
+
+Standard library only: this is loaded by the shepherd factory.
+Source: limits.conf(5), setrlimit(2).
+"""
+
+import os
+import resource
+import sys
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+DIRECTORY = "/etc/security"
+_KB, _MINUTE = 1024, 60
+_ITEMS = {
+    "core": (resource.RLIMIT_CORE, _KB),
+    "data": (resource.RLIMIT_DATA, _KB),
+    "fsize": (resource.RLIMIT_FSIZE, _KB),
+    "memlock": (resource.RLIMIT_MEMLOCK, _KB),
+    "nofile": (resource.RLIMIT_NOFILE, 1),
+    "rss": (resource.RLIMIT_RSS, _KB),
+    "stack": (resource.RLIMIT_STACK, _KB),
+    "cpu": (resource.RLIMIT_CPU, _MINUTE),
+    "nproc": (resource.RLIMIT_NPROC, 1),
+    "as": (resource.RLIMIT_AS, _KB),
+    "sigpending": (resource.RLIMIT_SIGPENDING, 1),
+    "msgqueue": (resource.RLIMIT_MSGQUEUE, 1),
+    "rtprio": (resource.RLIMIT_RTPRIO, 1),
+}
+_WITHOUT_END = ("unlimited", "infinity", "-1")
+_EVERYBODY, _GROUP, _USER = range(3)  # how special a line is; the more special one wins
+
+
+class Limit(NamedTuple):
+    """A limit in the system's own units; None leaves that half as it is."""
+
+    soft: int | None = None
+    hard: int | None = None
+
+
+def limits_of(user: str, groups: Iterable[str], lines: Iterable[str]) -> dict[int, Limit]:
+    """Return the limits that lines of limits.conf give a user, by resource.
+
+    What is not understood is passed over, as pam_limits does: a site's mistake must not cost a job.
+    """
+    found: dict[int, dict[str, tuple[int, int]]] = {}
+    domains = {"*": _EVERYBODY, **{f"@{group}": _GROUP for group in groups}, user: _USER}
+    for domain, kind, item, value in _fields(lines):
+        rank = domains.get(domain)
+        number = _number(value, _ITEMS[item][1]) if item in _ITEMS else None
+        if rank is None or number is None or (rank == _EVERYBODY and user == "root"):
+            continue
+        halves = found.setdefault(_ITEMS[item][0], {})
+        for half in ("soft", "hard") if kind == "-" else (kind,):
+            if rank >= halves.get(half, (_EVERYBODY, 0))[0]:
+                halves[half] = (rank, number)
+    return {
+        what: Limit(*(halves[half][1] if half in halves else None for half in ("soft", "hard")))
+        for what, halves in found.items()
+    }
+
+
+def _fields(lines: Iterable[str]) -> Iterator[tuple[str, str, str, str]]:
+    for line in lines:
+        fields = line.partition("#")[0].split()
+        if len(fields) == 4 and fields[1] in ("soft", "hard", "-"):
+            yield fields[0], fields[1], fields[2].lower(), fields[3]
+
+
+def _number(text: str, unit: int) -> int | None:
+    if text in _WITHOUT_END:
+        return resource.RLIM_INFINITY
+    return int(text) * unit if text.isdecimal() else None
+
+
+def lines_of(directory: str = DIRECTORY) -> list[str]:
+    """Return the lines of limits.conf and of the files in limits.d, in the order they count."""
+    lines: list[str] = []
+    extra = os.path.join(directory, "limits.d")  # noqa: PTH118 (pathlib costs every shepherd memory)
+    names = sorted(os.listdir(extra)) if os.path.isdir(extra) else []  # noqa: PTH112, PTH208
+    files = [os.path.join(extra, name) for name in names if name.endswith(".conf")]  # noqa: PTH118
+    for file in (os.path.join(directory, "limits.conf"), *files):  # noqa: PTH118
+        try:
+            with open(file, encoding="utf-8", errors="replace") as opened:  # noqa: PTH123
+                lines += opened
+        except OSError:
+            continue  # many systems have none
+    return lines
+
+
+def take(limits: dict[int, Limit]) -> None:
+    """Take the limits on, as far as the system allows: a job never fails because a limit cannot be raised."""
+    for what, limit in limits.items():
+        soft, hard = resource.getrlimit(what)
+        hard = hard if limit.hard is None else limit.hard
+        soft = _smaller(soft if limit.soft is None else limit.soft, hard)
+        try:
+            resource.setrlimit(what, (soft, hard))
+        except (OSError, ValueError) as error:
+            print(f"limit {what} stays as it is: {error}", file=sys.stderr)  # noqa: T201 (the shepherds' log)
+
+
+def _smaller(soft: int, hard: int) -> int:
+    if hard == resource.RLIM_INFINITY:
+        return soft
+    return hard if soft == resource.RLIM_INFINITY else min(soft, hard)

@@ -1,0 +1,35 @@
+"""The page of the node protocol names every message and every kind of result, and no others."""
+
+import re
+from pathlib import Path
+from typing import get_args
+
+from headnode.adapters.nodes import messages as m
+
+PAGE = (Path(__file__).parents[2] / "docs" / "contracts" / "03-node-protocol.md").read_text()
+
+
+def rows(after: str, before: str) -> set[str]:
+    """Return the first cells, in code quotes, of the table rows between two headings."""
+    part = PAGE.partition(after)[2].partition(before)[0]
+    return set(re.findall(r"^\| `([^`]+)` \|", part, re.MULTILINE))
+
+
+def test_every_message_of_the_agent_has_a_row() -> None:
+    named = {message.__name__ for message in get_args(m.FromAgent)}
+    assert rows("## What the agent says", "The kinds of a result") == named
+
+
+def test_every_message_of_the_head_has_a_row() -> None:
+    named = {message.__name__ for message in get_args(m.FromHead)}
+    assert rows("## What the head says", "## After a Hello") == named
+
+
+def test_every_kind_of_result_has_a_row() -> None:
+    kinds = set(get_args(m.Result.__annotations__["kind"]))
+    assert rows("The kinds of a result", "## What the head says") == kinds
+
+
+def test_the_largest_message_and_the_name_of_a_message_are_as_the_page_says() -> None:
+    assert f"{m.LARGEST_MESSAGE // 1024**2} MiB" in PAGE
+    assert m.Heartbeat.__struct_config__.tag_field == "type"

@@ -1,0 +1,219 @@
+"""Two tables of what a node has: the head puts them right, whatever was lost since they last agreed."""
+
+import sys
+from pathlib import Path
+
+import msgspec
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "core" / "lifecycle"))
+
+from worlds import ROOT, World
+
+from headnode.adapters.nodes import messages as m
+from headnode.adapters.nodes.framing import HEADER
+from headnode.adapters.nodes.links import Link, NodeLinks
+from headnode.adapters.nodes.reconciling import unwanted, wanted
+from headnode.core.lifecycle import commands as c
+from headnode.core.lifecycle import events as e
+from headnode.core.lifecycle.states import JobState
+from headnode.core.model.job import JobSpec
+from headnode.core.model.quantities import Instant, JobId, Seconds
+from headnode.core.model.task import TaskSpec
+
+TRUE = TaskSpec(command="x", rerunnable=True)
+ONCE = TaskSpec(command="x")
+
+
+def hello(
+    world: World, node: str, *, live: tuple[m.Live, ...] = (), ended: tuple[m.Live, ...] = ()
+) -> m.Hello:
+    return m.Hello(protocol=m.PROTOCOL, facts=world.cluster.nodes[node].facts, live=live, ended=ended)
+
+
+def start(world: World) -> None:
+    for held in world.nodes.running():
+        world.do(world.nodes.started(held, world.clock.now()))
+
+
+def test_what_never_started_is_handed_over_again_and_what_had_is_lost() -> None:
+    world = World(2)
+    job = world.submit(ONCE, ONCE)
+    world.do(world.nodes.started(world.nodes.running()[0], world.clock.now()))
+    plan = wanted(world.cluster, "node1", hello(world, "node1"))
+    assert plan.messages == (m.Run(job=job, task=2, place=(("node1", (1,)),), attempts=((1, 1),)),)
+    (report,) = plan.lost
+    assert [(r.task, r.kind) for r in report.reports] == [(1, "lost")]
+    world.do(report)
+    world.end(job, 2)
+    assert world.record(job).state is JobState.FAILED
+
+
+def test_what_the_node_has_live_or_ended_is_left_alone() -> None:
+    world = World(2)
+    job = world.submit(ONCE, ONCE)
+    start(world)
+    table = hello(world, "node1", live=(m.Live(job, 1, 1, 1, True),), ended=(m.Live(job, 2, 1, 1, False),))
+    plan = wanted(world.cluster, "node1", table)
+    assert (plan.messages, plan.lost, unwanted(world.cluster, table)) == ((), (), [])
+
+
+def test_what_is_being_stopped_is_stopped_again_or_known_to_be_gone() -> None:
+    world = World(3)
+    job = world.submit(TRUE, TRUE, TRUE)
+    for held in world.nodes.running()[:2]:
+        world.do(world.nodes.started(held, world.clock.now()))
+    world.do(c.StopJob(by=ROOT, job=job, outcome="canceled"))
+    plan = wanted(world.cluster, "node1", hello(world, "node1", live=(m.Live(job, 1, 1, 1, True),)))
+    assert plan.messages == (m.Stop(job=job, attempts=((1, 1, 1),)),)
+    assert [(r.task, r.kind) for r in plan.lost[0].reports] == [(2, "lost"), (3, "never-ran")]
+    world.do(*plan.lost)
+    world.end(job, 1, kind="stopped")
+    run = world.record(job).run
+    assert run is not None
+    assert [len(run.tasks[1].failed), len(run.tasks[2].canceled)] == [1, 1]
+
+
+def test_an_older_attempt_and_a_job_nobody_knows_are_stopped_by_force() -> None:
+    world = World(1)
+    job = world.submit(TRUE)
+    world.end(job, 1, kind="lost")
+    strangers = (
+        m.Live(job, 1, 1, 1, True),
+        m.Live(JobId(9), 1, 1, 1, True),
+        m.Live(job, 7, 1, 1, True),
+        m.Live(job, 0, 1, 2, True),
+        m.Live(job, 1, 5, 2, True),
+    )
+    table = hello(world, "node1", live=(*strangers, m.Live(job, 1, 1, 2, True)))
+    assert unwanted(world.cluster, table) == [
+        m.Stop(job=s.job, attempts=((s.task, s.instance, s.attempt),), force=True) for s in strangers
+    ]
+    assert wanted(world.cluster, "node1", table).messages == ()
+
+
+def test_only_the_first_node_of_a_place_is_asked_about_its_instance() -> None:
+    world = World(1, 1)
+    job = world.submit(TaskSpec(command="x", minimum=2, maximum=2))
+    assert wanted(world.cluster, "node2", hello(world, "node2")).messages == ()
+    first = wanted(world.cluster, "node1", hello(world, "node1")).messages
+    assert [(message.job, message.attempts) for message in first if isinstance(message, m.Run)] == [
+        (job, ((1, 1),))
+    ]
+
+
+def test_reconciling_twice_says_the_same_and_every_lost_message_leads_to_the_same_end() -> None:
+    world = World(2)
+    job = world.submit(*[TRUE] * 4)
+    start(world)
+    for _ in range(2):
+        plan = wanted(world.cluster, "node1", hello(world, "node1"))
+        again = wanted(world.cluster, "node1", hello(world, "node1"))
+        assert plan == again
+        world.do(*plan.lost)
+        world.do(*plan.lost)  # an old report: nothing more happens
+        start(world)
+    while world.dispatched(job):
+        world.end(job, *world.dispatched(job)[0])
+    assert world.record(job).state is JobState.FINISHED
+
+
+class Paper:
+    """The end of a connection that keeps what is written."""
+
+    def __init__(self) -> None:
+        self.said: list[m.FromHead] = []
+
+    def write(self, data: bytes) -> None:
+        self.said.append(msgspec.msgpack.decode(data[HEADER:], type=m.FromHead))
+
+    def is_closing(self) -> bool:
+        return False
+
+
+class LinkedWorld(World):
+    """A world whose events also go to links that write on paper."""
+
+    def __init__(self, *processors: int) -> None:
+        super().__init__(*processors)
+        self.links = NodeLinks(
+            self._ask, lambda: m.Welcome("c", Seconds(1.0), Seconds(1.0)), lambda: self.cluster
+        )
+        self.papers = {name: Paper() for name in self.cluster.nodes}
+        for name, paper in self.papers.items():
+            self.links.links[name] = Link(name, paper)  # type: ignore[arg-type]
+
+    async def _ask(self, command: c.Command) -> object:
+        return self.do(command)
+
+    def do(self, *commands: c.Command) -> tuple[e.Event, ...]:
+        before = self.engine.number
+        answer = super().do(*commands)
+        if hasattr(self, "links"):
+            self.links.perform([event for _, event in self.journal.replay(before)], self.cluster)
+        return answer
+
+    def heard(self, node: str) -> list[str]:
+        """Return the names of what a node has heard since it was asked last."""
+        said = [type(message).__name__ for message in self.papers[node].said]
+        self.papers[node].said.clear()
+        return said
+
+
+def test_a_job_is_opened_before_it_runs_and_closed_when_it_is_over() -> None:
+    world = LinkedWorld(1)
+    job = world.submit(TRUE)
+    assert world.heard("node1") == ["OpenJob", "Run"]
+    world.end(job, 1)
+    assert world.heard("node1") == ["CloseJob"]
+    assert world.links.open_jobs == {}
+
+
+def test_a_job_that_goes_back_to_the_queue_and_starts_in_one_batch_is_closed_before_it_is_opened() -> None:
+    world = LinkedWorld(1)
+    job = world.submit(TRUE)
+    world.do(c.RequeueJob(by=ROOT, job=job))
+    assert world.heard("node1") == ["OpenJob", "Run", "Stop"]
+    world.end(job, 1, kind="stopped")
+    assert world.heard("node1") == ["CloseJob", "OpenJob", "Run"]
+
+
+def test_a_node_that_a_job_no_longer_uses_closes_it_and_hears_of_it_again_when_it_grows() -> None:
+    world = LinkedWorld(1, 1)
+    job = world.submit(TRUE, TRUE, minimum=1, maximum=2)
+    world.heard("node2")
+    world.end(job, 2)
+    assert world.heard("node2") == ["CloseJob"]
+    spec = JobSpec(tasks=(TRUE, TRUE, TRUE))
+    world.do(c.ModifyJob(by=ROOT, job=job, spec=spec, fields=("tasks",)))
+    assert world.heard("node2")[-2:] == ["OpenJob", "Run"]
+    assert world.heard("node1")[-1] == "OpenJob"
+
+
+def test_new_tasks_and_limits_of_a_running_job_reach_its_nodes_before_they_matter() -> None:
+    world = LinkedWorld(2)
+    job = world.submit(TRUE, minimum=2, maximum=2)
+    spec = JobSpec(tasks=(TRUE, TRUE), run_time=Seconds(60.0))
+    world.papers["node1"].said.clear()
+    world.do(c.ModifyJob(by=ROOT, job=job, spec=spec, fields=("tasks", "run_time")))
+    opened, run = world.papers["node1"].said[0], world.papers["node1"].said[-1]
+    assert isinstance(opened, m.OpenJob)
+    assert isinstance(run, m.Run)
+    assert (opened.deadline, run.task) == (Instant(world.clock.now() + 60), 2)
+
+
+def test_a_stop_names_the_attempt_that_runs_and_passes_force_on() -> None:
+    world = LinkedWorld(1)
+    job = world.submit(TRUE)
+    world.end(job, 1, kind="lost")
+    world.papers["node1"].said.clear()
+    world.do(c.StopJob(by=ROOT, job=job, outcome="canceled", force=True))
+    assert world.papers["node1"].said == [m.Stop(job=job, attempts=((1, 1, 2),), force=True)]
+
+
+def test_a_given_up_node_is_forgotten_by_the_jobs_that_were_open_there() -> None:
+    world = LinkedWorld(1, 1)
+    job = world.submit(TRUE, TRUE, minimum=1, maximum=2)
+    assert world.links.open_jobs == {job: {"node1", "node2"}}
+    world.do(c.NodeVanished(node="node2"))
+    world.do(c.GiveUpNode(node="node2"))
+    assert world.links.open_jobs == {job: {"node1"}}

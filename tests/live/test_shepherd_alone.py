@@ -1,0 +1,160 @@
+"""A shepherd and its factory, with the test as their agent."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import headnode
+from headnode.adapters.processes import cgroups, job_journal
+
+MARKER = f"test-alone-{os.getpid()}"
+PROGRAM = (
+    "import sys; sys.path.insert(0, sys.argv.pop()); "
+    "from headnode.adapters.processes.fork_server import main; main()"
+)
+PATIENCE = 20.0  # seconds for anything that must happen
+
+
+class Agent:
+    """Listens for the shepherd, and says what the test wants said."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.journal = folder / "7.journal"
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(str(folder / "agent.sock"))
+        self.listener.listen()
+        self.listener.settimeout(PATIENCE)
+        self.channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        root = str(Path(headnode.__file__).parents[1])
+        command = [sys.executable, "-I", "-S", "-c", PROGRAM, str(theirs.fileno()), root]
+        self.factory = subprocess.Popen(command, pass_fds=(theirs.fileno(),))
+        theirs.close()
+        order = {
+            "job": 7,
+            "marker": MARKER,
+            "boot": "boot",
+            "uid": os.getuid(),
+            "gid": os.getgid(),
+            "agent_uid": os.getuid(),
+            "journal": str(self.journal),
+            "run_directory": str(folder),
+            "output_directory": str(folder / "output"),
+            "deadline": None,
+            "grace": 0.2,
+        }
+        self.channel.send(json.dumps(order).encode())
+        self.peer = self.accept()
+
+    def accept(self) -> socket.socket:
+        peer, _ = self.listener.accept()
+        peer.settimeout(PATIENCE)
+        return peer
+
+    def say(self, *message: Any) -> None:
+        data = json.dumps(message).encode()
+        self.peer.sendall(len(data).to_bytes(4, "big") + data)
+
+    def run(self, command: str, *attempts: tuple[int, int]) -> None:
+        environment = {"HEADNODE_TASK": "7.1.1.1", "PATH": "/usr/bin:/bin"}
+        items = [
+            [*each, ["/bin/sh", "-c", command], {}, str(self.folder), "", "", "", f"1/{each[0]}.out"]
+            for each in attempts
+        ]
+        self.say("run", 1, "lane", environment, None, items)
+
+    def hear(self) -> list[Any]:
+        size = int.from_bytes(self._exactly(4), "big")
+        message: list[Any] = json.loads(self._exactly(size))
+        return message
+
+    def _exactly(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            more = self.peer.recv(size - len(data))
+            assert more, "the shepherd hung up"
+            data += more
+        return data
+
+    def ended(self, count: int) -> list[list[Any]]:
+        """Return the next `count` results."""
+        found: list[list[Any]] = []
+        while len(found) < count:
+            word, *rest = self.hear()
+            if word == "ended":
+                found += rest[0]
+        return found
+
+    def close(self) -> None:
+        self.say("close")
+        while self.peer.recv(65536):
+            pass
+        for channel in (self.peer, self.listener, self.channel):
+            channel.close()
+        assert self.factory.wait(PATIENCE) == 0
+        assert cgroups.end(MARKER, PATIENCE)
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[Agent]:
+    agent = Agent(tmp_path)
+    yield agent
+    agent.close()
+
+
+def test_it_introduces_itself_and_says_all_again_to_the_next_agent(agent: Agent) -> None:
+    assert agent.hear() == ["hello", 7, MARKER, [], [], []]
+    agent.run("exit $(wc -l < go)", (1, 1))
+    first = agent.ended(1)
+    agent.run("until [ -e go ]; do sleep 0.01; done", (2, 1), (3, 1))
+    assert agent.hear()[0] == "started"
+    agent.peer.close()
+    agent.peer = agent.accept()
+    word, job, marker, queued, running, ended = agent.hear()
+    assert (word, job, marker, queued) == ("hello", 7, MARKER, [[1, 3, 1]])
+    assert [each[:3] for each in running] == [[1, 2, 1]]
+    assert ended == first
+
+
+def test_told_twice_to_run_an_attempt_it_runs_it_once(agent: Agent) -> None:
+    agent.run("echo x >> runs; until [ -e go ]; do sleep 0.01; done", (1, 1), (2, 1))
+    agent.run("echo x >> runs; until [ -e go ]; do sleep 0.01; done", (1, 1), (2, 1))
+    (agent.folder / "go").touch()
+    agent.ended(2)
+    agent.run("echo x >> runs", (1, 1), (2, 1), (2, 2))
+    assert [each[1:4] for each in agent.ended(1)] == [[1, 2, 2]]
+    assert (agent.folder / "runs").read_text() == "x\n" * 3
+
+
+def test_it_writes_a_start_before_it_starts(agent: Agent) -> None:
+    agent.run(f"cp {agent.journal} seen", (1, 1))
+    agent.ended(1)
+    seen = job_journal.read(agent.folder / "seen")
+    assert seen is not None
+    assert list(seen.started) == [(1, 1, 1)]
+
+
+def test_a_pipe_that_nobody_writes_to_does_not_hold_up_the_others(agent: Agent) -> None:
+    os.mkfifo(agent.folder / "pipe")
+    item = [1, 1, ["cat"], {}, str(agent.folder), str(agent.folder / "pipe"), "", "", "1/1.out"]
+    agent.say("run", 1, "one", {"HEADNODE_TASK": "a", "PATH": "/usr/bin:/bin"}, None, [item])
+    agent.run("exit 3", (2, 1))
+    assert sorted(each[5] for each in agent.ended(2)) == [0, 3]
+
+
+def test_a_factory_says_why_there_is_no_shepherd(agent: Agent) -> None:
+    again = {"job": 7, "marker": "4567", "boot": "boot", "uid": 0, "journal": str(agent.journal)}
+    agent.channel.settimeout(PATIENCE)
+    agent.channel.send(json.dumps(again).encode())
+    heard = [json.loads(agent.channel.recv(65536))]
+    while heard[-1][0] != "failed":
+        heard.append(json.loads(agent.channel.recv(65536)))
+    assert heard[-1][1] == "4567"
+    assert "File exists" in heard[-1][2]
