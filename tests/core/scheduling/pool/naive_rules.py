@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from headnode.core.model.workload import Workload
+from headnode.core.scheduling.pool.ties import Ties
 
 HORIZON = 400  # seconds; every world of ours is over by then
 
@@ -51,7 +52,7 @@ class NaivePool:
 
 
 Pass = Callable[[NaivePool, list[int], bool], None]
-"""Given the jobs that have just come, and whether a job has just ended before its estimate."""
+"""Given the jobs that have just come, and whether an end gives the others reason to look again."""
 
 
 def fcfs(pool: NaivePool, new: list[int], early: bool) -> None:
@@ -107,15 +108,31 @@ RULES: dict[str, Pass] = {
 }
 
 
-def starts_by_the_rules(workload: Workload, size: int, policy: str) -> list[float]:
-    """Return the start of every job, ends first."""
+def starts_by_the_rules(workload: Workload, size: int, policy: str, ties: Ties) -> list[float]:
+    """Return the start of every job."""
     pool = NaivePool(workload, size)
+    instant = ends_first if ties is Ties.ENDS_FIRST else arrivals_first
     while len(pool.starts) < len(workload.submits):
-        ended = [job for job, start in pool.running.items() if start + workload.run_times[job] == pool.now]
-        early = any(pool.expected_end(job) > pool.now for job in ended)
-        for job in ended:
-            del pool.running[job]
+        ended = [job for job, start in pool.starts.items() if start + workload.run_times[job] == pool.now]
         new = [job for job, submit in enumerate(workload.submits) if submit == pool.now]
-        RULES[policy](pool, new, early)
+        instant(pool, RULES[policy], ended, new)
         pool.now += 1
     return [pool.starts[job] for job in range(len(workload.submits))]
+
+
+def ends_first(pool: NaivePool, one_pass: Pass, ended: list[int], new: list[int]) -> None:
+    early = any(pool.expected_end(job) > pool.now for job in ended)
+    for job in ended:
+        del pool.running[job]
+    one_pass(pool, new, early)
+
+
+def arrivals_first(pool: NaivePool, one_pass: Pass, ended: list[int], new: list[int]) -> None:
+    for job in [job for job in pool.running if pool.expected_end(job) == pool.now]:
+        del pool.running[job]
+    for job in new:
+        one_pass(pool, [job], False)
+    for job in ended:  # in the order of their starts
+        pool.running.pop(job, None)
+        one_pass(pool, [], True)
+    one_pass(pool, [], False)

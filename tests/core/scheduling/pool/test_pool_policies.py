@@ -4,13 +4,14 @@ from collections.abc import Sequence
 
 import pytest
 from naive_rules import starts_by_the_rules
-from worlds import every_small_world, random_worlds, workload
+from worlds import crowded_worlds, every_small_world, random_worlds, workload
 
 from headnode.core.model.workload import Workload
 from headnode.core.scheduling.pool.policies import POLICIES, PRODUCTION
 from headnode.core.scheduling.pool.replay import STEP, replay
 from headnode.core.scheduling.pool.ties import Ties
 
+EVERY_ORDER = pytest.mark.parametrize("ties", Ties)
 EVERY_POLICY = pytest.mark.parametrize("policy", POLICIES)
 
 
@@ -18,19 +19,22 @@ def starts(world: Workload, size: int, policy: str, ties: Ties = Ties.ENDS_FIRST
     return replay(world, POLICIES[policy](world, size, ties), ties)
 
 
+@EVERY_ORDER
 @EVERY_POLICY
-def test_every_small_world_goes_by_the_rules(policy: str) -> None:
+def test_every_small_world_goes_by_the_rules(policy: str, ties: Ties) -> None:
     for world in every_small_world():
-        assert starts(world, 2, policy) == starts_by_the_rules(world, 2, policy), world
+        assert starts(world, 2, policy, ties) == starts_by_the_rules(world, 2, policy, ties), world
 
 
+@EVERY_ORDER
 @EVERY_POLICY
-def test_long_random_worlds_go_by_the_rules(policy: str) -> None:
-    for world in random_worlds(150, jobs=20, size=5, seed=1998):
-        assert starts(world, 5, policy) == starts_by_the_rules(world, 5, policy), world
+def test_long_random_worlds_go_by_the_rules(policy: str, ties: Ties) -> None:
+    worlds = [*random_worlds(30, jobs=20, size=5, seed=1998), *crowded_worlds(25, jobs=25, size=5, seed=93)]
+    for world in worlds:
+        assert starts(world, 5, policy, ties) == starts_by_the_rules(world, 5, policy, ties), world
 
 
-@pytest.mark.parametrize("ties", Ties)
+@EVERY_ORDER
 @EVERY_POLICY
 def test_the_machine_is_never_overfull(policy: str, ties: Ties) -> None:
     for world in random_worlds(100, jobs=60, size=6, seed=7):
@@ -92,7 +96,7 @@ def test_the_order_at_one_instant_changes_the_outcome() -> None:
     assert starts(crowded, 2, "easy", Ties.ARRIVALS_FIRST) == [0, 0, 4, 1]
 
 
-@pytest.mark.parametrize("ties", Ties)
+@EVERY_ORDER
 def test_progress_is_told_on_the_way(ties: Ties) -> None:
     world = workload([(1, 1, 1, 1)] * (2 * STEP))
     told: list[int] = []
@@ -100,10 +104,13 @@ def test_progress_is_told_on_the_way(ties: Ties) -> None:
     assert told == [STEP, 2 * STEP]
 
 
-@pytest.mark.parametrize("ties", Ties)
+@EVERY_ORDER
 @pytest.mark.parametrize("policy", PRODUCTION)
 def test_the_scheduler_of_the_cluster_starts_the_same_jobs_at_the_same_time(policy: str, ties: Ties) -> None:
-    for world in [*random_worlds(150, jobs=30, size=6, seed=11), *every_small_world()]:
-        size = max(world.processors) if len(world.submits) == 3 else 6
+    size = 6
+    for world in [
+        *random_worlds(40, jobs=30, size=6, seed=11),
+        *crowded_worlds(30, jobs=30, size=6, seed=12),
+    ]:
         asked = PRODUCTION[policy](world, size, ties)
         assert replay(world, asked, ties) == starts(world, size, policy, ties), world

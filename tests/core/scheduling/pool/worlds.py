@@ -31,6 +31,15 @@ def random_worlds(count: int, jobs: int, size: int, seed: int) -> Iterator[Workl
     return (workload(_random_job(dice, size) for _ in range(jobs)) for _ in range(count))
 
 
+def crowded_worlds(count: int, jobs: int, size: int, seed: int) -> Iterator[Workload]:
+    """Many jobs of few kinds, which come faster than they go and often end early."""
+    dice = random.Random(seed)
+    for _ in range(count):
+        kinds = [(dice.randint(1, size), dice.randint(2, 12)) for _ in range(4)]
+        chosen = [dice.choice(kinds) for _ in range(jobs)]
+        yield workload((dice.choice((0, 1, 2)), *kind, dice.randint(1, kind[1])) for kind in chosen)
+
+
 def _random_job(dice: random.Random, size: int) -> Job:
     estimate = dice.randint(1, 9)
     run_time = dice.choice((estimate, dice.randint(1, estimate)))
