@@ -225,7 +225,7 @@ def test_starts_may_go_into_a_pipe(log: Path) -> None:
     assert said.stdout.endswith("\neasy\n")
 
 
-def test_progress_is_shown_on_a_terminal_only(log: Path) -> None:
+def test_progress_is_shown_on_a_terminal_and_taken_away(log: Path) -> None:
     import pty
 
     log.write_text(HEADER + "".join(line(number, number, 1, 1, 1, 1) for number in range(5000)))
@@ -233,7 +233,9 @@ def test_progress_is_shown_on_a_terminal_only(log: Path) -> None:
     command = [sys.executable, "-m", "headnode.apps.cli", "simulate", str(log), "--policy", "fcfs"]
     subprocess.run(command, stdout=subprocess.DEVNULL, stderr=theirs, check=True)
     os.close(theirs)
-    assert b"fcfs: 81 % of 5000 jobs" in os.read(ours, 4096)
+    shown = os.read(ours, 4096)
+    assert b"fcfs: 81 % of 5000 jobs" in shown
+    assert shown.endswith(b"\r\x1b[K")
     os.close(ours)
 
 

@@ -5,7 +5,7 @@ from headnode.apps.cli.options import Option, usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from headnode.apps.cli.options import Asked
     from headnode.apps.cli.output import Output
@@ -25,10 +25,9 @@ def run(asked: "Asked", _client: "Client", out: "Output") -> int:
     if starts_file is not None and len(policies) > 1:
         raise usage("a starts file is for one policy", "leave out --compare, or --starts")
     from headnode.apps.simulate.report import remarks
-    from headnode.apps.simulate.simulation import simulate
     from headnode.apps.simulate.starts_file import write_starts
 
-    simulation = simulate(asked.words[0], policies, _scene(asked), _progress())
+    simulation = _simulated(asked.words[0], policies, _scene(asked))
     for remark in remarks(simulation.log):
         out.note(remark)
     if starts_file is not None:
@@ -67,16 +66,23 @@ def _processors(asked: "Asked") -> int | None:
     return processors
 
 
-def _progress() -> "Callable[[str, int, int], None]":
-    """Return what shows how far it is: a line on a terminal, nothing elsewhere."""
+def _simulated(log: str, policies: "Sequence[str]", scene: "Scene") -> "Simulation":
+    """Simulate; on a terminal, a line that is gone at the end shows how far it is."""
     import sys
 
-    def told(policy: str, come: int, jobs: int) -> None:
-        if sys.stderr.isatty():
-            sys.stderr.write(f"\r\033[K{policy}: {come * 100 // jobs} % of {jobs} jobs\r")
-            sys.stderr.flush()
+    from headnode.apps.simulate.simulation import simulate
 
-    return told
+    if not sys.stderr.isatty():
+        return simulate(log, policies, scene)
+
+    def told(policy: str, come: int, jobs: int) -> None:
+        sys.stderr.write(f"\r\033[K{policy}: {come * 100 // jobs} % of {jobs} jobs")
+        sys.stderr.flush()
+
+    try:
+        return simulate(log, policies, scene, told)
+    finally:
+        sys.stderr.write("\r\033[K")
 
 
 def _show(simulation: "Simulation", out: "Output") -> None:
