@@ -7,6 +7,7 @@ from naive_rules import starts_by_the_rules
 from worlds import crowded_worlds, every_small_world, random_worlds, workload
 
 from headnode.core.model.workload import Workload
+from headnode.core.scheduling.pool.figures import figures
 from headnode.core.scheduling.pool.policies import POLICIES, PRODUCTION
 from headnode.core.scheduling.pool.replay import STEP, replay
 from headnode.core.scheduling.pool.ties import Ties
@@ -114,3 +115,12 @@ def test_the_scheduler_of_the_cluster_starts_the_same_jobs_at_the_same_time(poli
     ]:
         asked = PRODUCTION[policy](world, size, ties)
         assert replay(world, asked, ties) == starts(world, size, policy, ties), world
+
+
+def test_the_slowdown_of_a_short_job_is_that_of_ten_seconds() -> None:
+    world = workload([(0, 1, 40, 40), (0, 1, 2, 2), (0, 1, 60, 30)])
+    found = figures(world, [0, 40, 42], 2)
+    assert found.mean_bounded_slowdown == (1 + 42 / 10 + 72 / 30) / 3
+    assert (found.mean_wait, found.makespan) == (82 / 3, 72)
+    assert found.utilisation == 72 / (2 * 72)
+    assert figures(world, [0, 0, 0], 3).mean_bounded_slowdown == 1
