@@ -267,3 +267,10 @@ def test_a_long_pass_is_told_in_the_log_and_the_next_one_waits_as_long(
     clock.advance(Seconds(10.0))
     engine.tick()
     assert engine.next_wake() is None
+
+
+def test_an_ended_job_leaves_memory_once_the_archive_has_it() -> None:
+    world = World(1)
+    job = world.submit(TRUE)
+    world.end(job, 1)
+    assert (job in world.cluster.jobs, world.cluster.over) == (False, [])

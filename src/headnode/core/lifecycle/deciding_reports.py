@@ -3,6 +3,8 @@
 Stale and repeated reports cause nothing: an attempt number is used once.
 """
 
+import msgspec
+
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.cluster import Cluster
@@ -182,16 +184,7 @@ def fail_job_after(
         if isinstance(event, e.InstancesStopping):
             left = tuple(n for n in event.instances if (event.task, n) not in gone)
             if left:
-                events.append(
-                    e.InstancesStopping(
-                        at=now,
-                        job=record.id,
-                        task=event.task,
-                        instances=left,
-                        outcome="canceled",
-                        message=message,
-                    )
-                )
+                events.append(msgspec.structs.replace(event, instances=left))
         else:
             events.append(event)
     again = [how for how in over if how.state == "queued"]
