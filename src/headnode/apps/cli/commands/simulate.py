@@ -1,0 +1,120 @@
+"""``hn simulate``: what a policy would have done to the jobs of a log.  No head is needed."""
+
+from headnode.apps.cli.command import Command
+from headnode.apps.cli.options import Option, usage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from headnode.apps.cli.options import Asked
+    from headnode.apps.cli.output import Output
+    from headnode.apps.client.client import Client
+    from headnode.apps.simulate.simulation import Scene, Simulation
+    from headnode.core.scheduling.pool.ties import Ties
+
+DEFAULT_POLICY = "easy"
+_COLUMNS = ("Policy", "Jobs", "Mean wait (s)", "Bounded slowdown", "Utilisation", "Makespan (s)")
+
+
+def run(asked: "Asked", _client: "Client", out: "Output") -> int:
+    """Replay the log under the policies asked for and print their figures side by side."""
+    if len(asked.words) != 1:
+        raise usage("one job log must be named", "write: hn simulate LOG --policy easy")
+    policies, starts_file = _policies(asked), asked.text("starts")
+    if starts_file is not None and len(policies) > 1:
+        raise usage("a starts file is for one policy", "leave out --compare, or --starts")
+    from headnode.apps.simulate.report import remarks
+    from headnode.apps.simulate.starts_file import write_starts
+
+    simulation = _simulated(asked.words[0], policies, _scene(asked))
+    for remark in remarks(simulation.log):
+        out.note(remark)
+    if starts_file is not None:
+        write_starts(starts_file, simulation.log.workload, simulation.outcomes[0].starts)
+    _show(simulation, out)
+    return 0
+
+
+def _policies(asked: "Asked") -> "Sequence[str]":
+    """Return the policies, each once: that of ``--policy`` first."""
+    compared = [name for names in asked.options.get("compare", ()) for name in names.split(",")]
+    chosen = asked.text("policy")
+    first = [chosen] if chosen is not None else [] if compared else [DEFAULT_POLICY]
+    return list(dict.fromkeys(name.strip().lower() for name in [*first, *compared]))
+
+
+def _scene(asked: "Asked") -> "Scene":
+    from headnode.apps.simulate.simulation import Scene
+
+    return Scene(_ties(asked), _processors(asked), asked.flag("production"))
+
+
+def _ties(asked: "Asked") -> "Ties":
+    from headnode.core.scheduling.pool.ties import Ties
+
+    text = asked.text("ties") or Ties.ENDS_FIRST.value
+    if text.lower() not in set(Ties):
+        raise usage(f"order of ties {text!r} is unknown", f"choose {' or '.join(Ties)}")
+    return Ties(text.lower())
+
+
+def _processors(asked: "Asked") -> int | None:
+    processors = asked.number("processors")
+    if processors == 0:
+        raise usage("a machine of 0 processors runs nothing", "write --processors 128, for example")
+    return processors
+
+
+def _simulated(log: str, policies: "Sequence[str]", scene: "Scene") -> "Simulation":
+    """Simulate; on a terminal, a line that is gone at the end shows how far it is."""
+    import sys
+
+    from headnode.apps.simulate.simulation import simulate
+
+    if not sys.stderr.isatty():
+        return simulate(log, policies, scene)
+
+    def told(policy: str, come: int, jobs: int) -> None:
+        sys.stderr.write(f"\r\033[K{policy}: {come * 100 // jobs} % of {jobs} jobs")
+        sys.stderr.flush()
+
+    try:
+        return simulate(log, policies, scene, told)
+    finally:
+        sys.stderr.write("\r\033[K")
+
+
+def _show(simulation: "Simulation", out: "Output") -> None:
+    from headnode.apps.cli.sheet import Sheet
+    from headnode.apps.simulate.report import documents, rows
+
+    data, several = documents(simulation), len(simulation.outcomes) > 1
+    columns = (*_COLUMNS, "Earlier", "Later") if several else ()
+    out.sheet(Sheet("Policy", rows(simulation), data if several else data[0], columns=columns))
+
+
+COMMANDS = (
+    Command(
+        "simulate",
+        "LOG",
+        "Tell what a policy would have done to the jobs of a log",
+        run,
+        options=(
+            Option("policy", "POLICY", "fcfs, easy (the default), conservative or conservative-replan"),
+            Option("compare", "POLICY,...", "Run these as well and show all side by side", repeats=True),
+            Option("processors", "NUMBER", "Size of the machine; without it, what the log's header says"),
+            Option(
+                "ties", "ORDER", "What goes first at one instant: ends-first (the default), arrivals-first"
+            ),
+            Option("production", "", "Ask the cluster's own scheduler (fcfs, easy); the same starts, slower"),
+            Option("starts", "FILE", "Write job,submit,start,end,processors of every job, in seconds"),
+        ),
+        example="hn simulate SDSC-SP2.swf.gz --processors 128 --compare fcfs,easy,conservative",
+        notes=(
+            "The log is in the Standard Workload Format, plain or packed with gzip or xz. Processors are a "
+            "pool of equal ones, jobs have one size, and the scheduler sees only their estimates. Jobs that "
+            "cannot be replayed are left out, and counted on standard error. See docs/policy-lab.md.",
+        ),
+    ),
+)

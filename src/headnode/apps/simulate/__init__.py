@@ -1,0 +1,1 @@
+"""The policy lab: what another policy would have done to the jobs of the past."""

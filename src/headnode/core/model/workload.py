@@ -1,0 +1,19 @@
+"""Past jobs to be scheduled again: when they came, how long they took, what was asked for them."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Workload(NamedTuple):
+    """Columns of equal length, one row for each job, sorted by submit time, then number.
+
+    Unit:  seconds from the start of the log for `submits`; seconds for `run_times` and `estimates`.
+
+    A run time is positive and never longer than its estimate; processors are at least one.
+    """
+
+    numbers: Sequence[int]
+    submits: Sequence[float]
+    run_times: Sequence[float]
+    estimates: Sequence[float]
+    processors: Sequence[int]

@@ -1,0 +1,1 @@
+"""Policies over a pool of equal processors, where only counters matter, and the replay of past jobs."""

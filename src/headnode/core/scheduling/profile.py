@@ -1,0 +1,106 @@
+"""How many processors are free, from now on: a staircase over time, kept up to date step by step.
+
+Two parallel sorted lists: `_times[i]` is when the stair begins on which `_free[i]` processors are free; it
+lasts until the next stair, the last one for ever.  Neighbours of equal height are one stair.
+
+Cost:  finding a place O(stairs looked at), a change O(stairs within it) and a bisection.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from math import inf
+
+
+class Profile:
+    """The future of a pool of equal processors.  Instants and durations in seconds.
+
+    >>> profile = Profile(4)
+    >>> profile.take(0, 10, 3)
+    >>> profile.first_fit(2, 5, after=0), profile.first_fit(1, 5, after=0)
+    (10, 0)
+    """
+
+    __slots__ = ("_free", "_times")
+
+    def __init__(self, processors: int, since: float = 0) -> None:
+        self._times: list[float] = [since]
+        self._free = [processors]
+
+    @classmethod
+    def of_holders(cls, now: float, free: int, ends: Iterable[tuple[float, int]]) -> "Profile":
+        """Return the profile of so many free now and those that come back: (end, processors), ascending."""
+        profile = cls(free, now)
+        for end, processors in ends:
+            free += processors
+            if profile._times[-1] == end:
+                profile._free[-1] = free
+            else:
+                profile._times.append(end)
+                profile._free.append(free)
+        return profile
+
+    def stairs(self) -> Iterable[tuple[float, int]]:
+        """Return when each stair begins, with the processors free on it."""
+        return zip(self._times, self._free, strict=True)
+
+    def forget(self, before: float) -> None:
+        """Let go of what was before this instant; nothing may be asked about it any more."""
+        gone = bisect_right(self._times, before) - 1
+        if gone > 0:
+            del self._times[:gone], self._free[:gone]
+        if self._times[0] < before:
+            self._times[0] = before
+
+    def first_fit(self, processors: int, duration: float, after: float, until: float = inf) -> float:
+        """Return the earliest instant at or after `after` from which so many are free for the duration.
+
+        With `until`, return the earliest start before it of a place that lasts for the duration or until
+        then, whichever is less; `until` itself if there is none.  So a reservation that begins at `until`
+        asks whether it could begin earlier: what it holds itself need not be looked at.
+        """
+        times, free = self._times, self._free
+        start = inf
+        first = max(bisect_right(times, after) - 1, 0)
+        for stair in range(first, len(times)):
+            begins = times[stair]
+            if begins >= until:
+                break
+            if begins >= start + duration:
+                return start
+            if free[stair] < processors:
+                start = inf
+            elif start == inf:
+                start = max(begins, after)
+        return min(start, until)
+
+    def take(self, start: float, end: float, processors: int) -> None:
+        """Take so many from `start` until `end`."""
+        self._change(start, end, -processors)
+
+    def give(self, start: float, end: float, processors: int) -> None:
+        """Give so many back from `start` until `end`."""
+        self._change(start, end, processors)
+
+    def _change(self, start: float, end: float, by: int) -> None:
+        first = self._stair_at(start)
+        last = len(self._times) if end == inf else self._stair_at(end)
+        free = self._free
+        for stair in range(first, last):
+            free[stair] += by
+        self._join(last)
+        self._join(first)
+
+    def _stair_at(self, instant: float) -> int:
+        """Return the stair that begins at this instant, cutting one in two if there is none."""
+        times = self._times
+        stair = bisect_left(times, instant)
+        if stair == len(times) or times[stair] != instant:
+            times.insert(stair, instant)
+            self._free.insert(stair, self._free[stair - 1])
+        return stair
+
+    def _join(self, stair: int) -> None:
+        """Make one of this stair and the one before it if they are equally high."""
+        free = self._free
+        if 0 < stair < len(free) and free[stair] == free[stair - 1]:
+            del self._times[stair], free[stair]

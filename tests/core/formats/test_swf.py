@@ -1,0 +1,64 @@
+"""Job logs in the Standard Workload Format: whatever is in them is read, counted or refused."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from headnode.core.formats.swf import FIELDS, Remark, read_swf
+from headnode.core.model.errors import BadRequest
+
+LEFT_OUT = [remark for remark in Remark if remark.value.startswith("left out")]
+NUMBERS = some.one_of(some.integers(-1, 9), some.just(-1))
+ROWS = some.lists(some.lists(NUMBERS, min_size=9, max_size=FIELDS + 1), min_size=1, max_size=12)
+
+GOOD = "1 0 -1 5 -1 -1 -1 1 9" + " -1" * 9
+
+
+def lines(rows: list[list[int]]) -> list[str]:
+    return [" ".join(map(str, row)) for row in rows]
+
+
+@given(ROWS)
+def test_every_job_is_replayed_or_counted_as_left_out(rows: list[list[int]]) -> None:
+    log = read_swf([*lines(rows), GOOD], 6)
+    left_out = sum(log.remarks[remark].lines for remark in LEFT_OUT if remark in log.remarks)
+    assert len(log.workload.submits) + left_out == len(rows) + 1
+
+
+@given(ROWS)
+def test_what_is_replayed_keeps_the_promises_of_a_workload(rows: list[list[int]]) -> None:
+    jobs = read_swf([*lines(rows), GOOD], 6).workload
+    arrivals = list(zip(jobs.submits, jobs.numbers, strict=True))
+    assert arrivals == sorted(arrivals)
+    assert min(jobs.submits) >= 0
+    assert all(1 <= processors <= 6 for processors in jobs.processors)
+    assert all(0 < run <= limit for run, limit in zip(jobs.run_times, jobs.estimates, strict=True))
+
+
+@given(some.lists(some.text(), max_size=6))
+def test_any_text_is_read_or_refused_with_the_way_out(text: list[str]) -> None:
+    with pytest.raises(BadRequest) as refused:
+        read_swf(text)
+    assert refused.value.code.startswith("workload-")
+    assert refused.value.fix
+
+
+def test_the_header_is_kept_and_tells_the_size_of_the_machine() -> None:
+    header = ["; Computer: IBM SP2", ";MaxProcs:  100 ", ";", "; a remark", "; MaxProcs: 7"]
+    log = read_swf([*header, "1 0 -1 5 -1 -1 -1 8 9" + " -1" * 9])
+    assert (log.header["Computer"], log.processors) == ("IBM SP2", 100)
+    assert read_swf(["; MaxNodes: 8", "1 0 -1 5 -1 -1 -1 8 9" + " -1" * 9]).processors == 8
+
+
+@pytest.mark.parametrize("size", ["unknown", "0", "-1", "", "٣"])
+def test_a_header_that_does_not_tell_the_size_is_not_guessed_at(size: str) -> None:
+    with pytest.raises(BadRequest, match="does not say how many processors"):
+        read_swf([f"; MaxProcs: {size}", "1 0 -1 5 -1 -1 -1 8 9" + " -1" * 9])
+
+
+@pytest.mark.parametrize(
+    "bad", ["1 0 -1 5 1.5 -1 -1 -1 9", "1 0 -1 5 1 -1 -1 1", "1 0 -1 inf 1 -1 -1 1 9", "x 0 -1 5 1 -1 -1 1 9"]
+)
+def test_a_line_that_is_no_job_is_named(bad: str) -> None:
+    with pytest.raises(BadRequest, match="line 2 is no job in the Standard Workload Format"):
+        read_swf(["", bad], 4)

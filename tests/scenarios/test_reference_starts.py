@@ -1,0 +1,76 @@
+"""Real logs: every start is that of independent simulators, and the figures are the published ones."""
+
+import lzma
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+from headnode.apps.simulate.log_file import read_log
+from headnode.core.formats.swf import Log
+from headnode.core.scheduling.pool.figures import figures
+from headnode.core.scheduling.pool.policies import POLICIES, PRODUCTION
+from headnode.core.scheduling.pool.replay import replay
+from headnode.core.scheduling.pool.ties import Ties
+
+TRACES = Path(__file__).parents[3] / "shared" / "traces"
+LOGS = ("KTH-SP2", "SDSC-SP2", "CTC-SP2", "NASA-iPSC", "Lublin-256")
+
+pytestmark = pytest.mark.skipif(not TRACES.is_dir(), reason="the traces are not beside the repository")
+
+
+@lru_cache(maxsize=1)
+def log_of(name: str) -> Log:
+    return read_log(str(TRACES / f"{name}.swf.xz"))
+
+
+def reference(name: str, policy: str, ties: Ties) -> list[float]:
+    suffix = "-arrivals-first" if ties is Ties.ARRIVALS_FIRST and policy != "fcfs" else ""
+    with lzma.open(TRACES / "reference" / f"{name}-{policy}{suffix}.csv.xz", "rt") as file:
+        next(file)
+        return [int(row.split(",")[2]) for row in file]
+
+
+CASES = [
+    (name, policy, ties)
+    for name in LOGS
+    for policy in POLICIES
+    for ties in Ties
+    if (policy, ties) != ("conservative-replan", Ties.ARRIVALS_FIRST)  # nobody else has it
+]
+
+
+@pytest.mark.parametrize(("name", "policy", "ties"), CASES)
+def test_every_start_is_that_of_the_reference(name: str, policy: str, ties: Ties) -> None:
+    log = log_of(name)
+    starts = replay(log.workload, POLICIES[policy](log.workload, log.processors, ties), ties)
+    expected = reference(name, policy, ties)
+    others = [pair for pair in zip(log.workload.numbers, starts, expected, strict=True) if pair[1] != pair[2]]
+    assert not others, f"{len(others)} of {len(starts)} differ: {others[:3]}"
+
+
+@pytest.mark.parametrize(
+    ("name", "published"), [("KTH-SP2", 92.57653973), ("CTC-SP2", 49.57129022), ("SDSC-SP2", 87.87032419)]
+)
+def test_the_slowdowns_of_easy_are_the_published_ones(name: str, published: float) -> None:
+    log, ties = log_of(name), Ties.ARRIVALS_FIRST
+    starts = replay(log.workload, POLICIES["easy"](log.workload, log.processors, ties), ties)
+    found = figures(log.workload, starts, log.processors).mean_bounded_slowdown
+    assert found == pytest.approx(published, abs=5e-9)
+
+
+def test_a_raw_log_is_read_as_its_normalised_one() -> None:
+    raw, normalised = read_log(str(TRACES / "KTH-SP2-raw.swf.xz")), log_of("KTH-SP2")
+    assert raw.workload == normalised.workload
+    assert {remark.name: noticed.lines for remark, noticed in raw.remarks.items()} == {
+        "NO_RUN_TIME": 8,
+        "CUT": 475,
+    }
+
+
+@pytest.mark.parametrize("ties", Ties)
+@pytest.mark.parametrize("policy", PRODUCTION)
+def test_the_scheduler_of_the_cluster_gives_the_reference_starts(policy: str, ties: Ties) -> None:
+    log = log_of("NASA-iPSC")
+    starts = replay(log.workload, PRODUCTION[policy](log.workload, log.processors, ties), ties)
+    assert starts == reference("NASA-iPSC", policy, ties)
