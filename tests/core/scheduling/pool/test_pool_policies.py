@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 from naive_rules import starts_by_the_rules
-from worlds import crowded_worlds, every_small_world, random_worlds, workload
+from pool_worlds import crowded_worlds, every_small_world, random_worlds, workload
 
 from headnode.core.model.workload import Workload
 from headnode.core.scheduling.pool.figures import figures
