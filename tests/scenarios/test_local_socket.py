@@ -142,6 +142,22 @@ def test_an_export_of_a_real_job_can_be_submitted_again(tmp_path: Path, dialect:
     run(tmp_path, story)
 
 
+def test_tasks_that_two_clients_add_at_once_are_all_there(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.peer() as one, scene.peer() as two:
+            terms = {"numprocessors": "1", "rununtilcanceled": "true"}
+            job = (await one.done(do="submit_job", terms={"numprocessors": "1-1"} | terms))["job"]
+            added = await asyncio.gather(
+                one.done(do="add_tasks", job=job, tasks=[{"command": "a"}]),
+                two.done(do="add_tasks", job=job, tasks=[{"command": "b"}]),
+            )
+            assert sorted(answer["tasks"] for answer in added) == [[1], [2]]
+            commands = [task["command"] for task in (await one.done(do="tasks", job=job))["tasks"]]
+            assert sorted(commands) == ["a", "b"]
+
+    run(tmp_path, story)
+
+
 def test_a_job_says_how_far_it_is(tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         async with scene.peer() as peer:

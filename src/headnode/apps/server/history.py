@@ -24,6 +24,8 @@ def sentence(event: Event) -> str:
             return f"Allocation increased by {_cores(place)}"
         case e.AllocationShrunk(removed=place):
             return f"Allocation reduced by {_cores(place)}"
+        case e.AllocationLost(removed=place, message=message):
+            return f"Lost {_cores(place)}: {message}"
         case _:
             return _stopping(event)
 
@@ -39,6 +41,8 @@ def _stopping(event: Event) -> str:
             )
         case e.DispatchStopped(outcome=outcome, by=by):
             return f"{'Finish' if outcome == 'finished' else 'Cancel'} requested gracefully by {by}"
+        case e.JobReturned(message=message):
+            return f"Back in the queue: {message}"
         case e.JobRequeued(by=by):
             return f"Requeued by {by}" if by else "Requeued"
         case e.JobEnded(outcome=outcome, message=message):

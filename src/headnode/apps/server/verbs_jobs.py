@@ -92,10 +92,17 @@ async def check_job(desk: Desk, by: User, wish: w.CreateWish) -> Object:  # noqa
 
 async def add_tasks(desk: Desk, by: User, wish: w.AddTasksWish) -> Object:
     """Add tasks at the end of a job's task list."""
-    found = _alive(desk, wish.job)
-    spec = read_terms({}, wish.tasks, found.spec, now=desk.now())
-    await desk.ask(c.ModifyJob(by=by, job=found.record.id, spec=spec, fields=("tasks",)))
-    return {"job": wish.job, "tasks": list(range(len(found.spec.tasks) + 1, len(spec.tasks) + 1))}
+    while True:
+        found = _alive(desk, wish.job)
+        known = len(found.spec.tasks)
+        spec = read_terms({}, wish.tasks, found.spec, now=desk.now())
+        try:
+            await desk.ask(c.ModifyJob(by=by, job=found.record.id, spec=spec, fields=("tasks",)))
+        except WrongState as refused:
+            if refused.code != "stale-tasks" or len(_alive(desk, wish.job).spec.tasks) == known:
+                raise
+            continue  # somebody else added tasks in the same moment: put these behind theirs
+        return {"job": wish.job, "tasks": list(range(known + 1, len(spec.tasks) + 1))}
 
 
 def _alive(desk: Desk, job: int) -> Found:

@@ -227,10 +227,10 @@ def grow(cluster: Cluster, command: c.GrowJob, now: Instant) -> list[Event]:
 def closed_nodes(cluster: Cluster) -> dict[str, str]:
     """Return the nodes that take no new work, each with the reason."""
     words = {
-        NodeState.PENDING: "waits for an administrator's approval",
-        NodeState.PAUSED: "is paused",
-        NodeState.UNREACHABLE: "is unreachable",
-        NodeState.LOST_PAUSED: "is unreachable and paused",
+        NodeState.PENDING: "not yet approved by an administrator",
+        NodeState.PAUSED: "paused",
+        NodeState.UNREACHABLE: "unreachable",
+        NodeState.LOST_PAUSED: "unreachable and paused",
     }
     return {
         name: words[node.state] for name, node in cluster.nodes.items() if node.state is not NodeState.READY
