@@ -2,10 +2,9 @@
 
 from itertools import pairwise
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from headnode.core.model.ranges import Ranges
 
@@ -33,12 +32,6 @@ class RangesBesideASet(RuleBasedStateMachine):
     def discard(self, number: int) -> None:
         self.ranges.discard(number)
         self.model.discard(number)
-
-    @precondition(lambda self: self.model)
-    @rule()
-    def pop_first(self) -> None:
-        assert self.ranges.pop_first() == min(self.model)
-        self.model.remove(min(self.model))
 
     @rule()
     def clear(self) -> None:
@@ -72,11 +65,6 @@ def test_every_three_spans_of_a_small_world_are_their_union() -> None:
                     ranges.add_span(first, last)
                 union = {n for first, last in (one, two, three) for n in range(first, last + 1)}
                 assert (list(ranges), len(ranges)) == (sorted(union), len(union))
-
-
-def test_nothing_can_be_taken_from_nothing() -> None:
-    with pytest.raises(IndexError):
-        Ranges().pop_first()
 
 
 def test_two_ranges_do_not_share_their_numbers() -> None:

@@ -287,3 +287,8 @@ def test_a_task_begins_in_the_home_directory_of_who_started_the_head(
         assert head.wait(job)["state"] == "Finished", head.task(job)["message"]
         assert (home / "here").read_text() == f"{home}\n"
         assert head.ask("output", job=job, task=1)["standard_output"] == str(home / "out.txt")
+
+
+def test_a_state_directory_may_have_any_length(tmp_path: Path) -> None:
+    with real_head(tmp_path / ("d" * 100) / ("e" * 100)) as head:
+        assert head.wait(head.submit("true"))["state"] == "Finished"

@@ -4,7 +4,6 @@ import pytest
 
 from headnode.core.launching.environment import INFINITE_RUN_TIME, OVERFLOW, Surroundings
 from headnode.core.launching.expansion import expand_path, expand_percent
-from headnode.core.launching.host_file import HostFileFormat, host_file
 from headnode.core.launching.output import captured_name, captured_path
 from headnode.core.launching.recipe import Preparation, Recipe, argv_of, recipe
 from headnode.core.lifecycle.events import Place
@@ -204,17 +203,6 @@ def test_one_preparation_makes_the_same_recipes_as_many() -> None:
 def test_unknown_names_and_lone_percents_stay() -> None:
     assert expand_percent("50% of %x% %%", {"HOME": "h"}) == "50% of %x% %%"
     assert expand_path("$unknown ${unknown} $ %", {}) == "$unknown ${unknown} $ %"
-
-
-def test_a_host_file_has_a_line_for_each_node_in_every_spelling() -> None:
-    place: Place = (("n1", (0, 1)), ("n2", (4,)))
-    lines = {form: host_file(place, form) for form in HostFileFormat}
-    assert lines == {
-        HostFileFormat.NAMES: "n1\nn2\n",
-        HostFileFormat.COLON: "n1:2\nn2:1\n",
-        HostFileFormat.SLOTS: "n1 slots=2\nn2 slots=1\n",
-        HostFileFormat.BLANK: "n1 2\nn2 1\n",
-    }
 
 
 def test_captured_files_of_a_million_instances_never_share_and_never_crowd() -> None:

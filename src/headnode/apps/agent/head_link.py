@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 from pathlib import Path
 from typing import Protocol
 
@@ -38,7 +39,11 @@ class LocalSocket:
 
         Raises:  OSError.
         """
-        return await asyncio.open_unix_connection(str(self._path))
+        folder = os.open(self._path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:  # by way of a descriptor: the path itself may be too long for an address
+            return await asyncio.open_unix_connection(f"/proc/self/fd/{folder}/{self._path.name}")
+        finally:
+            os.close(folder)
 
 
 class Speaker(Protocol):

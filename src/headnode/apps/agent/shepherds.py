@@ -5,13 +5,13 @@ import logging
 import os
 import secrets
 import signal
-import socket
-import struct
 from pathlib import Path
 from typing import Protocol
 
+from headnode.adapters.identity.peer import peer_ids
 from headnode.adapters.nodes import messages as m
 from headnode.adapters.nodes.framing import read_frame
+from headnode.adapters.nodes.sockets import listen
 from headnode.adapters.processes import cgroups, job_journal, process_tree, told
 from headnode.adapters.processes.factory import Factory, ShepherdOrder
 from headnode.adapters.processes.job_journal import EndedRecord, Key, Story
@@ -61,13 +61,8 @@ class Shepherds:
     async def open(self, patience: float) -> None:
         """Start the factory, listen, and find what an earlier agent left; wait for the living to dial."""
         self._factory.start()
-        self._places.socket.unlink(missing_ok=True)
-        listener = socket.socket(socket.AF_UNIX)
-        # By way of a descriptor: the path itself may be too long for an address.
-        folder = os.open(self._places.run, os.O_PATH | os.O_DIRECTORY)
-        listener.bind(f"/proc/self/fd/{folder}/{self._places.socket.name}")
-        os.close(folder)
-        self._places.socket.chmod(0o666)  # a user's shepherd dials as the user; who it is is checked
+        # A user's shepherd dials as the user; who it is is checked.
+        listener = listen(self._places.socket, 0o666)
         self._server = await asyncio.start_unix_server(self._accept, sock=listener)
         await self._adopt_all(patience)
 
@@ -199,7 +194,7 @@ class Shepherds:
     def _known(self, said: told.Introduction, writer: asyncio.StreamWriter) -> Tended | None:
         """Return the shepherd that speaks, if it is the one it says it is."""
         tended = self._herd.get(said.marker)
-        process = _process_of(writer)
+        process, _, _ = peer_ids(writer.get_extra_info("socket"))
         if tended is not None and tended.phase is Phase.AWAITED and tended.job == said.job:
             story = job_journal.read(tended.journal)
             if story is not None and story.header.process == process and job_journal.lives(tended.journal):
@@ -258,9 +253,3 @@ class Shepherds:
 
 def _started(story: Story | None) -> dict[Key, float]:
     return {} if story is None else story.started
-
-
-def _process_of(writer: asyncio.StreamWriter) -> int:
-    connection: socket.socket = writer.get_extra_info("socket")
-    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    return int(struct.unpack("3i", credentials)[0])

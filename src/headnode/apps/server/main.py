@@ -13,13 +13,13 @@ from headnode.adapters.clock.wall import WallClock
 from headnode.adapters.journal.sqlite import SqliteJournal
 from headnode.adapters.nodes import messages as m
 from headnode.adapters.nodes.links import NodeLinks, welcome
+from headnode.adapters.nodes.sockets import listen
 from headnode.apps.server.desk import Desk
 from headnode.apps.server.inbox import Inbox
 from headnode.apps.server.keeper import Keeper
 from headnode.apps.server.local_socket import LocalSocket
 from headnode.apps.server.lost_nodes import watch_for_lost_nodes
 from headnode.apps.server.options import Options, node_names, read_options
-from headnode.apps.server.sockets import listen
 from headnode.apps.server.watching import Several, Watchers
 from headnode.core.lifecycle import commands as c
 from headnode.core.model.errors import HeadnodeError, Unavailable

@@ -75,19 +75,6 @@ class Ranges(msgspec.Struct):
         self.lasts[low:high] = [b for _, b in pieces]
         self.count += sum(b - a + 1 for a, b in pieces) - gone
 
-    def pop_first(self) -> int:
-        """Take the smallest number out and return it.
-
-        Raises:  IndexError when there is none.
-        """
-        number = self.firsts[0]
-        if number == self.lasts[0]:
-            del self.firsts[0], self.lasts[0]
-        else:
-            self.firsts[0] = number + 1
-        self.count -= 1
-        return number
-
     def clear(self) -> None:
         """Take every number out."""
         self.firsts, self.lasts, self.count = [], [], 0
