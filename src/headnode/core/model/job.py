@@ -121,4 +121,5 @@ class JobRequest(msgspec.Struct, frozen=True, gc=False):
     minimum_processors_per_node: int | None
     maximum_processors_per_node: int | None
     node_share: int = 0  # largest minimum of an exclusive task that must own whole nodes; 0: none
+    memory: int = 0  # MB that the job holds with each of its processors; 0: it is not counted
     start_at_maximum: bool = False  # False: any number from minimum to maximum will do

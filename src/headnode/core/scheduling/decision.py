@@ -57,7 +57,7 @@ class Wait(msgspec.Struct, frozen=True, gc=False):
 
 
 class Reservation(msgspec.Struct, frozen=True, gc=False):
-    """When the first blocked job will start at the latest, if the limits hold."""
+    """When a blocked job will start at the latest, if the limits hold, and one place where it then can."""
 
     job: JobId
     at: Instant
@@ -70,4 +70,10 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
     starts: tuple[Start, ...]
     grows: tuple[Grow, ...]
     waits: Mapping[JobRequest, Wait]
-    reservation: Reservation | None = None
+    reservations: tuple[Reservation, ...] = ()  # in turn order
+    wake: Instant = NEVER  # when to plan again though nothing happens
+
+    @property
+    def reservation(self) -> Reservation | None:
+        """The reservation of the first blocked job that has one."""
+        return self.reservations[0] if self.reservations else None

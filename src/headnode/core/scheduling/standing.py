@@ -70,9 +70,9 @@ class Standing:
         then.put(Piece(found, wish.need.exclusive, wish.need.licences(found)))
         return promised(self.head.need, self.head.promise.at, then)
 
-    def reservation(self) -> Reservation | None:
+    def reservations(self) -> tuple[Reservation, ...]:
         """Return what the head is promised."""
         if self.head is None or self.head.promise is None:
-            return None
+            return ()
         kept = self.head.promise
-        return Reservation(self.head.job, kept.at, shares(kept.piece.fit, self._terrain))
+        return (Reservation(self.head.job, kept.at, shares(kept.piece.fit, self._terrain)),)

@@ -1,12 +1,14 @@
 """What a policy sees: a picture of the cluster at one instant.  Made by the engine, changed by nobody."""
 
 from collections.abc import Mapping, Sequence
+from math import inf
 
 import msgspec
 
 from headnode.core.model.job import JobRequest
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId, Priority
+from headnode.core.scheduling.decision import Plan
 
 Turn = tuple[int, int, int]
 """A job's place in the queue: (-priority, submit order, id).  Smaller goes first."""
@@ -25,6 +27,7 @@ class NodeView(msgspec.Struct, frozen=True, gc=False):
     jobs: int = 0  # how many jobs hold some of it
     exclusive_to: JobId | None = None  # the job that owns all of it
     closed: str = ""  # why it takes no new work: paused, unreachable, pending; empty: it does
+    memory_held: int = 0  # MB of its memory that jobs hold
 
 
 class WaitingClass(msgspec.Struct, frozen=True, gc=False):
@@ -46,10 +49,17 @@ class RunningJob(msgspec.Struct, frozen=True, gc=False):
 
 
 class View(msgspec.Struct, frozen=True, gc=False):
-    """Everything a policy may know."""
+    """Everything a policy may know.
+
+    `before` is the plan of the same policy at the pass before, if there was one: reservations that are to be
+    kept are in it.  `freed` is False only if nothing has become free since that was not expected then.
+    """
 
     now: Instant
     nodes: Mapping[str, NodeView]
     queue: Sequence[WaitingClass]
     running: Sequence[RunningJob]
     licences: Mapping[str, tuple[int, int]] = {}  # feature: (in all, free)
+    depth: float = inf  # how many waiting jobs may have a reservation, where the policy gives several
+    before: Plan | None = None
+    freed: bool = True

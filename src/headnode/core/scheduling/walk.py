@@ -45,7 +45,7 @@ def walk(view: View, rule: Rule) -> Plan:
             wishes.granted(wish)
         elif wish.starts:  # a running job has its minimum: growth is a wish that holds up nobody
             waits.setdefault(wish.request, _wait(view, standing, wish, rule, fits=fits is not None))
-    return Plan(tuple(standing.starts), tuple(standing.grows), waits, standing.reservation())
+    return Plan(tuple(standing.starts), tuple(standing.grows), waits, standing.reservations())
 
 
 def _wait(view: View, standing: Standing, wish: Wish, rule: Rule, *, fits: bool) -> Wait:
