@@ -7,9 +7,11 @@ from typing import NamedTuple
 class Workload(NamedTuple):
     """Columns of equal length, one row for each job, sorted by submit time, then number.
 
-    Unit:  seconds from the start of the log for `submits`; seconds for `run_times` and `estimates`.
+    Unit:  seconds from the start of the log for `submits`; seconds for `run_times` and `estimates`; MB for
+           each processor for `memories`.
 
-    A run time is positive and never longer than its estimate; processors are at least one.
+    A run time is positive and never longer than its estimate; processors are at least one.  A memory of 0 is
+    unknown.  Columns that have a default may be empty: then nothing of the kind is known.
     """
 
     numbers: Sequence[int]
@@ -17,3 +19,4 @@ class Workload(NamedTuple):
     run_times: Sequence[float]
     estimates: Sequence[float]
     processors: Sequence[int]
+    memories: Sequence[int] = ()
