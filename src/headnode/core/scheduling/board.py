@@ -16,20 +16,28 @@ class Piece(NamedTuple):
     fit: Fit
     exclusive: bool
     licences: Mapping[str, int]
+    memory: int = 0  # MB that it holds with each processor
 
 
 class Board:
-    """Free processors, number of holders and sole ownership for each node; free licences by feature.
+    """Free processors and memory, holders and sole ownership for each node; free licences by feature.
 
     Features that the cluster does not count are not on the board: a job may use any number of them.
     """
 
-    __slots__ = ("free", "jobs", "licences", "owned", "terrain")
+    __slots__ = ("free", "jobs", "licences", "memory", "owned", "terrain")
 
     def __init__(
-        self, terrain: Terrain, free: list[int], jobs: list[int], owned: list[bool], licences: dict[str, int]
+        self,
+        terrain: Terrain,
+        free: list[int],
+        jobs: list[int],
+        owned: list[bool],
+        memory: list[int],
+        licences: dict[str, int],
     ) -> None:
-        self.terrain, self.free, self.jobs, self.owned, self.licences = terrain, free, jobs, owned, licences
+        self.terrain, self.free, self.jobs, self.owned = terrain, free, jobs, owned
+        self.memory, self.licences = memory, licences
 
     @classmethod
     def now(cls, terrain: Terrain, nodes: Mapping[str, NodeView], licences: Mapping[str, int]) -> "Board":
@@ -39,6 +47,7 @@ class Board:
             [node.free for node in nodes.values()],
             [node.jobs for node in nodes.values()],
             [node.exclusive_to is not None for node in nodes.values()],
+            [node.facts.memory - node.memory_held for node in nodes.values()],
             dict(licences),
         )
 
@@ -46,11 +55,20 @@ class Board:
     def empty(cls, terrain: Terrain, licences: Mapping[str, int]) -> "Board":
         """Return the board with no job on it; `licences` are all there are."""
         nothing = len(terrain.names)
-        return cls(terrain, list(terrain.processors), [0] * nothing, [False] * nothing, dict(licences))
+        return cls(
+            terrain,
+            list(terrain.processors),
+            [0] * nothing,
+            [False] * nothing,
+            [node.memory for node in terrain.facts],
+            dict(licences),
+        )
 
     def copy(self) -> "Board":
         """Return a board of its own that looks the same."""
-        return Board(self.terrain, self.free[:], self.jobs[:], self.owned[:], self.licences.copy())
+        return Board(
+            self.terrain, self.free[:], self.jobs[:], self.owned[:], self.memory[:], self.licences.copy()
+        )
 
     def is_idle(self, number: int) -> bool:
         """Return whether no job holds anything of the node."""
@@ -68,6 +86,7 @@ class Board:
         for number, processors in piece.fit:
             self.free[number] -= sign * processors
             self.jobs[number] += sign
+            self.memory[number] -= sign * processors * piece.memory
             if piece.exclusive:
                 self.owned[number] = sign > 0
         for feature, amount in piece.licences.items():

@@ -62,6 +62,7 @@ def _spared(now: Board, promise: Promise) -> Board:
         [max(0, min(pair)) for pair in zip(now.free, then.free, strict=True)],
         now.jobs,
         now.owned,
+        [min(pair) for pair in zip(now.memory, then.memory, strict=True)],
         {name: int(min(free, then.licences.get(name, inf))) for name, free in now.licences.items()},
     )
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from headnode.core.model.quantities import NEVER, Instant
 from headnode.core.scheduling.board import Board, Piece
-from headnode.core.scheduling.need import Need, licence_wishes, licences_of
+from headnode.core.scheduling.need import Need, licence_wishes, licences_of, memory_of
 from headnode.core.scheduling.placement import fewest, fit
 from headnode.core.scheduling.terrain import Terrain
 from headnode.core.scheduling.view import RunningJob
@@ -41,7 +41,10 @@ def release_of(running: RunningJob, now: Instant, terrain: Terrain) -> Release:
     held = tuple((number, taken) for number, taken in numbers if number is not None)
     total = sum(taken for _, taken in running.allocation)
     piece = Piece(
-        held, running.request.exclusive, licences_of(*licence_wishes(running.request), ((0, total),))
+        held,
+        running.request.exclusive,
+        licences_of(*licence_wishes(running.request), ((0, total),)),
+        memory_of(running.request),
     )
     return release(Instant(max(running.end, now)), running.job, piece)
 
@@ -66,7 +69,7 @@ def promised(need: Need, at: Instant, board: Board) -> Promise | None:
     """Return the promise of a minimum at this instant, or None if it does not fit on the board."""
     least = fewest(need)
     found = fit(least, board)
-    return None if found is None else Promise(at, board, Piece(found, need.exclusive, need.licences(found)))
+    return None if found is None else Promise(at, board, need.piece(found))
 
 
 def _steps(ordered: Sequence[Release]) -> list[int]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from headnode.core.model.job import JobRequest, NodeGroupOp, UnitType
-from headnode.core.scheduling.board import Board, Fit
+from headnode.core.scheduling.board import Board, Fit, Piece
 from headnode.core.scheduling.terrain import Order, Terrain
 from headnode.core.scheduling.view import RunningJob
 
@@ -24,10 +24,15 @@ class Need(NamedTuple):
     alternatives: tuple[Order, ...]
     fixed: Mapping[str, int]  # licences, whatever the size
     each: frozenset[str]  # licences for every processor
+    memory: int  # MB with every processor; 0: not counted
 
     def licences(self, fit: Fit) -> dict[str, int]:
         """Return the licences that a job of this need holds with these processors."""
         return licences_of(self.fixed, self.each, fit)
+
+    def piece(self, fit: Fit) -> Piece:
+        """Return what a job of this need holds with these processors; sole owners need not count memory."""
+        return Piece(fit, self.exclusive, self.licences(fit), 0 if self.whole else self.memory)
 
 
 def need_of(request: JobRequest, terrain: Terrain) -> Need:
@@ -50,6 +55,7 @@ def need_of(request: JobRequest, terrain: Terrain) -> Need:
         alternatives=terrain.alternatives(request),
         fixed=fixed,
         each=each,
+        memory=request.memory,
     )
 
 
@@ -99,6 +105,11 @@ def processors_for(need: Need, number: int, units: int, board: Board) -> int:
     if need.unit is UnitType.SOCKET:
         return -(-units * size // board.terrain.sockets[number])
     return units
+
+
+def memory_of(request: JobRequest) -> int:
+    """Return how much memory a job holds with each processor, in MB; sole owners of nodes need not count."""
+    return 0 if request.exclusive or request.unit is UnitType.NODE else request.memory
 
 
 def licence_wishes(request: JobRequest) -> tuple[dict[str, int], frozenset[str]]:

@@ -62,6 +62,8 @@ def fewest(need: Need) -> Need:
 
 def offers(need: Need, board: Board, order: Order) -> list[Offer]:
     """Return which nodes have something for this need now, and how many units of it."""
+    if need.memory:
+        return _offers_with_memory(need, board, order)
     free, jobs, owned, size = board.free, board.jobs, board.owned, board.terrain.processors
     if need.whole:
         whole = board.terrain.units[need.unit]
@@ -70,6 +72,19 @@ def offers(need: Need, board: Board, order: Order) -> list[Offer]:
         sockets = board.terrain.sockets
         return [(n, units) for n in order if (units := free[n] * sockets[n] // size[n]) > 0 and not owned[n]]
     return [(n, units) for n in order if (units := free[n]) > 0 and not owned[n]]
+
+
+def _offers_with_memory(need: Need, board: Board, order: Order) -> list[Offer]:
+    """Return what nodes have processors and memory for; a whole node is only worth what its memory allows."""
+    terrain, found = board.terrain, []
+    units = terrain.units[need.unit]
+    for number, _ in offers(need._replace(memory=0), board, order):
+        size = terrain.processors[number]
+        room = min(board.free[number], board.memory[number] // need.memory)
+        worth = min(room, 1) if need.unit is UnitType.NODE else room * units[number] // size
+        if worth > 0:
+            found.append((number, worth))
+    return found
 
 
 def licence_room(need: Need, board: Board) -> float:

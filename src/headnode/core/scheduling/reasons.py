@@ -136,6 +136,8 @@ def _busy(need: Need, board: Board, number: int) -> str:
         return "belongs to one job alone"
     if need.whole and board.jobs[number]:
         return f"has {counted(board.jobs[number], 'job')} on it, and this job wants nodes of its own"
+    if need.memory and 0 <= board.memory[number] < need.memory:
+        return f"has {board.memory[number]} MB of memory free; the job wants {need.memory} for each processor"
     if board.free[number] > 0:
         return f"has {counted(board.free[number], 'processor')} free, which is not a whole {need.unit}"
     return f"has none of its {counted(board.terrain.processors[number], 'processor')} free"

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from headnode.core.model.quantities import NEVER, JobId
-from headnode.core.scheduling.board import Board, Fit, Piece
+from headnode.core.scheduling.board import Board, Fit
 from headnode.core.scheduling.decision import Grow, Reservation, Start
 from headnode.core.scheduling.future import Promise, Release, promise, promised, release, release_of
 from headnode.core.scheduling.need import Need
@@ -37,7 +37,7 @@ class Standing:
 
     def grant(self, wish: Wish, found: Fit) -> None:
         """Give the wish these processors."""
-        piece = Piece(found, wish.need.exclusive, wish.need.licences(found))
+        piece = wish.need.piece(found)
         self.board.put(piece)
         self._given.append(release(wish.end, wish.job, piece))
         if self.head is not None and self.head.promise is not None and not self.in_time(wish):
@@ -67,7 +67,7 @@ class Standing:
         if self.head is None or self.head.promise is None:
             return None
         then = self.head.promise.board.copy()
-        then.put(Piece(found, wish.need.exclusive, wish.need.licences(found)))
+        then.put(wish.need.piece(found))
         return promised(self.head.need, self.head.promise.at, then)
 
     def reservations(self) -> tuple[Reservation, ...]:
