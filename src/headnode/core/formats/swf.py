@@ -7,9 +7,9 @@ Source:  Chapin et al., "Benchmarks and standards for the evaluation of parallel
          the Parallel Workloads Archive, "The Standard Workload Format", version 2.2.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
-from math import isfinite
+from math import ceil, isfinite
 from typing import NamedTuple
 
 from headnode.core.model.errors import BadRequest
@@ -19,6 +19,11 @@ FIELDS = 18
 _STATUS = 10  # where the status stands; 2, 3 and 4 mark a part of a job that was swapped out or restarted
 _PARTS = frozenset(("2", "3", "4"))
 _SHOWN = 60  # characters of a bad line in an error
+_USED_MEMORY, _REQUESTED_MEMORY = 6, 9  # where they stand; kB for each processor
+_KILOBYTES = 1024  # in a MB
+
+Fits = Callable[[int, int], bool]
+"""Whether a job of so many processors with so many MB for each could ever run."""
 
 
 class Remark(StrEnum):
@@ -28,6 +33,7 @@ class Remark(StrEnum):
     NO_SUBMIT = "left out: no submit time"
     NO_PROCESSORS = "left out: no processors, neither requested nor allocated"
     TOO_LARGE = "left out: more processors than the machine has"
+    NEVER_FITS = "left out: the nodes described could not run them, even if nothing else ran"
     NO_RUN_TIME = "left out: no run time, or none above zero"
     NO_ESTIMATE = "left out: no estimate, or none above zero"
     ESTIMATED = "run times taken as estimates: the log has none at all"
@@ -62,35 +68,39 @@ class _Row(NamedTuple):
     requested: int
     estimate: float
     line: int
+    memory: int = 0
 
 
-_Kept = tuple[float, int, float, float, int]
-"""(submit, number, run time, estimate, processors) of a job that is replayed."""
+_Kept = tuple[float, int, float, float, int, int]
+"""(submit, number, run time, estimate, processors, memory) of a job that is replayed."""
 
 
-def read_swf(lines: Iterable[str], processors: int | None = None) -> Log:
+def read_swf(lines: Iterable[str], processors: int | None = None, fits: Fits | None = None) -> Log:
     """Read a log for a machine of so many processors; None takes what the log's header says.
 
+    Memory is read only where `fits` is there to look at it: most logs say nothing of it.
     Raises:  BadRequest ``workload-line`` for a line that is not in the format, ``workload-machine`` when
              nobody says how large the machine is, ``workload-empty`` when no job can be replayed.
     """
-    reader = _Reader()
+    reader = _Reader(fits)
     rows = reader.rows(lines)
     size = processors if processors is not None else _machine(reader.header)
     kept = reader.kept(rows, size)
     if not kept:
         raise _empty(len(rows), size)
     kept.sort()
-    submits, numbers, run_times, estimates, wanted = zip(*kept, strict=True)
-    return Log(
-        Workload(numbers, submits, run_times, estimates, wanted), size, reader.header, reader.remarks()
+    submits, numbers, run_times, estimates, wanted, memories = zip(*kept, strict=True)
+    workload = Workload(
+        numbers, submits, run_times, estimates, wanted, memories=memories if any(memories) else ()
     )
+    return Log(workload, size, reader.header, reader.remarks())
 
 
 class _Reader:
     """Keeps count of what it notices."""
 
-    def __init__(self) -> None:
+    def __init__(self, fits: Fits | None) -> None:
+        self._fits = fits
         self.header: dict[str, str] = {}
         self._lines: dict[Remark, list[int]] = {remark: [] for remark in Remark}
 
@@ -108,7 +118,10 @@ class _Reader:
             elif text and not text.isspace():
                 fields = text.split()
                 if self._is_whole(line, fields):
-                    rows.append(_row(line, text, fields))
+                    row = _row(line, text, fields)
+                    rows.append(
+                        row if self._fits is None else row._replace(memory=_memory(line, text, fields))
+                    )
         return rows
 
     def _is_whole(self, line: int, fields: Sequence[str]) -> bool:
@@ -126,16 +139,19 @@ class _Reader:
             self._lines[Remark.ESTIMATED] = [row.line for row in rows]
         kept: list[_Kept] = []
         last = 0.0
-        for number, submit, run_time, allocated, requested, estimate, line in rows:
+        for number, submit, run_time, allocated, requested, estimate, line, memory in rows:
             limit = estimate if estimated else run_time
             processors = requested if requested > 0 else allocated
             if submit < 0 or not 0 < processors <= size or run_time <= 0 or limit <= 0:
                 self._lines[_why_not(submit, processors, size, run_time)].append(line)
                 continue
+            if self._fits is not None and not self._fits(processors, memory):
+                self._lines[Remark.NEVER_FITS].append(line)
+                continue
             if requested <= 0 or run_time > limit or submit < last:
                 self._notice(line, requested <= 0, run_time > limit, submit < last)
             last = submit
-            kept.append((submit, number, min(run_time, limit), limit, processors))
+            kept.append((submit, number, min(run_time, limit), limit, processors, memory))
         return kept
 
     def _notice(self, line: int, allocated: bool, cut: bool, out_of_order: bool) -> None:
@@ -161,6 +177,15 @@ def _row(line: int, text: str, fields: Sequence[str]) -> _Row:
         return _Row(int(fields[0]), submit, run_time, int(fields[4]), int(fields[7]), estimate, line)
     except (IndexError, ValueError):
         return _row_of_fractions(line, text, fields)
+
+
+def _memory(line: int, text: str, fields: Sequence[str]) -> int:
+    """Return the MB for each processor that were requested, else those that were used; 0 if unknown."""
+    try:
+        said = [_number(fields[field]) for field in (_REQUESTED_MEMORY, _USED_MEMORY) if field < len(fields)]
+    except ValueError:
+        raise _bad_line(line, text) from None
+    return ceil(next((kilobytes for kilobytes in said if kilobytes > 0), 0) / _KILOBYTES)
 
 
 def _row_of_fractions(line: int, text: str, fields: Sequence[str]) -> _Row:
