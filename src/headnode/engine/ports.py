@@ -87,6 +87,15 @@ class Archive(Protocol):
     ) -> list[EndedJob]:
         """Return up to `limit` ended jobs with ids below `before`, newest id first; no states means all."""
 
+    def ended_after(self, after: int, limit: int) -> list[EndedJob]:
+        """Return up to `limit` ended jobs with ids above `after`, in the order of their ids."""
+
+    def allocation_events(self, first: JobId, last: JobId) -> list[Event]:
+        """Return by what the jobs `first` to `last` got and gave back processors, each job's in order.
+
+        These are JobStarted, AllocationGrown, AllocationShrunk and AllocationLost.
+        """
+
     def count_ended(self, *, owner: str | None) -> dict[str, int]:
         """Return how many jobs ended in each state; costs no walk over the jobs."""
 
@@ -98,6 +107,46 @@ class Archive(Protocol):
 
     def history(self, job: JobId, limit: int) -> list[Event]:
         """Return the newest events of a job, oldest first; those of its instances may be left out."""
+
+
+class Prediction(msgspec.Struct, frozen=True, array_like=True):
+    """When a job was expected to start: the first time anybody could say, and what became of it.
+
+    `promise` follows from the users' limits, `p50` and `p90` from run times predicted by the past; None where
+    nothing could be said.  `replayed` is the start at predicted run times before it was corrected by how
+    such predictions held: it teaches later corrections.
+    """
+
+    job: JobId
+    made: Instant
+    policy: str
+    promise: Instant | None = None
+    p50: Instant | None = None
+    p90: Instant | None = None
+    replayed: Instant | None = None
+    started: Instant | None = None  # None: it has not
+
+
+MOST_PREDICTIONS = 100_000
+"""How many predictions are kept; the oldest make room for new ones."""
+
+
+class Predictions(Protocol):
+    """Predicted starts, kept beside the events: the newest `MOST_PREDICTIONS`.
+
+    Promise: the first prediction of a job counts; later ones of the same job are not kept.
+             It is on the disk, at the latest, when the start of its job is; until then a crash may lose it.
+             The first start of its job that is appended after it is its `started`.
+    """
+
+    def keep_predictions(self, predictions: Sequence[Prediction]) -> None:
+        """Keep the predictions with the next batch of events; no write of their own."""
+
+    def prediction(self, job: JobId) -> Prediction | None:
+        """Return what was predicted of one job, if it is known still."""
+
+    def judged_predictions(self, since: Instant, limit: int = MOST_PREDICTIONS) -> list[Prediction]:
+        """Return the predictions of jobs that started since then: the newest `limit`, oldest start first."""
 
 
 class Clock(Protocol):

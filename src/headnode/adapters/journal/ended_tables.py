@@ -75,6 +75,13 @@ class EndedTables:
         found = (self.job(job) for job in sorted(ids, reverse=True)[:limit])
         return [job for job in found if job is not None]
 
+    def jobs_after(self, after: int, limit: int) -> list[EndedJob]:
+        """Return up to `limit` ended jobs with ids above `after`, in order."""
+        rows = self._database.execute(
+            "select id, body, sum from ended_jobs where id > ? order by id limit ?", (after, max(limit, 0))
+        )
+        return [self._read_job(*row) for row in rows.fetchall()]
+
     def counts(self, owner: str | None) -> dict[str, int]:
         """Return how many jobs ended in each state."""
         rows = self._database.execute(

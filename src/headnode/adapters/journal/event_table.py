@@ -8,7 +8,7 @@ from zlib import crc32
 
 import msgspec
 
-from headnode.adapters.journal.projection import kind_of
+from headnode.adapters.journal.projection import ALLOCATION_EVENTS, kind_of
 from headnode.adapters.journal.troubles import damaged
 from headnode.core.lifecycle.events import Event, JobFact, decode, encode
 from headnode.core.model.quantities import JobId
@@ -66,6 +66,15 @@ class EventTable:
             (job, max(limit, 0)),
         ).fetchall()
         return [self._read(row) for row in reversed(rows)]
+
+    def allocations(self, first: JobId, last: JobId) -> list[Event]:
+        """Return by what the jobs `first` to `last` got and gave back processors, each job's in order."""
+        rows: list[_Row] = self._database.execute(
+            "select number, body, sum from events where kind = 1 and job between ? and ? "
+            "order by job, number",
+            (first, last),
+        ).fetchall()
+        return [event for event in map(self._read, rows) if isinstance(event, ALLOCATION_EVENTS)]
 
     def _read(self, row: _Row) -> Event:
         number, body, said = row

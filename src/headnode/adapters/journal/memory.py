@@ -1,10 +1,14 @@
 """A journal in memory: for simulations and tests.  It keeps every promise but to survive the process."""
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import islice
+
+import msgspec
 
 from headnode.adapters.journal.projection import (
+    ALLOCATION_EVENTS,
     OF_JOB,
     Drop,
     DropAll,
@@ -14,13 +18,13 @@ from headnode.adapters.journal.projection import (
     kind_of,
     row_of,
 )
-from headnode.core.lifecycle.events import Ended, Event, JobFact
-from headnode.core.model.quantities import JobId
-from headnode.engine.ports import EndedJob, InstanceRow
+from headnode.core.lifecycle.events import Ended, Event, JobFact, JobStarted
+from headnode.core.model.quantities import Instant, JobId
+from headnode.engine.ports import MOST_PREDICTIONS, EndedJob, InstanceRow, Prediction
 
 
 class MemoryJournal:
-    """A `Journal` and an `Archive` made of lists and dictionaries."""
+    """A `Journal`, an `Archive` and `Predictions` made of lists and dictionaries."""
 
     def __init__(self) -> None:
         self._events: list[Event] = []
@@ -30,6 +34,7 @@ class MemoryJournal:
         self._counts: Counter[tuple[str, str]] = Counter()  # (owner, state) -> jobs
         self._instances: dict[JobId, dict[int, dict[int, Ended]]] = {}  # job -> task -> instance
         self._snapshots: list[tuple[int, bytes]] = []
+        self._predictions: dict[JobId, Prediction] = {}  # in the order they came
 
     def append(
         self, events: Sequence[Event], ended: Sequence[EndedJob] = (), revived: Sequence[JobId] = ()
@@ -39,6 +44,8 @@ class MemoryJournal:
         for event in events:
             if isinstance(event, JobFact) and kind_of(event) == OF_JOB:
                 self._told.setdefault(event.job, []).append(event)
+                if self._predictions and isinstance(event, JobStarted):
+                    self._judge(event)
         self._project(events)
         for job in revived:
             self._take_out(job)
@@ -82,6 +89,16 @@ class MemoryJournal:
                 found.append(job)
         return found
 
+    def ended_after(self, after: int, limit: int) -> list[EndedJob]:
+        """Return up to `limit` ended jobs with ids above `after`, in the order of their ids."""
+        begin = bisect_right(self._ended_ids, after)
+        return [self._ended[job] for job in self._ended_ids[begin : begin + max(limit, 0)]]
+
+    def allocation_events(self, first: JobId, last: JobId) -> list[Event]:
+        """Return by what the jobs `first` to `last` got and gave back processors, each job's in order."""
+        jobs = sorted(job for job in self._told if first <= job <= last)
+        return [event for job in jobs for event in self._told[job] if isinstance(event, ALLOCATION_EVENTS)]
+
     def count_ended(self, *, owner: str | None) -> dict[str, int]:
         """Return how many jobs ended in each state."""
         counts: Counter[str] = Counter()
@@ -104,6 +121,29 @@ class MemoryJournal:
     def history(self, job: JobId, limit: int) -> list[Event]:
         """Return the newest events of a job but those of its instances, oldest first."""
         return self._told.get(job, [])[-limit:] if limit > 0 else []
+
+    def keep_predictions(self, predictions: Sequence[Prediction]) -> None:
+        """Keep the predictions."""
+        for each in predictions:
+            self._predictions.setdefault(each.job, each)
+        for job in list(islice(self._predictions, max(0, len(self._predictions) - MOST_PREDICTIONS))):
+            del self._predictions[job]
+
+    def prediction(self, job: JobId) -> Prediction | None:
+        """Return what was predicted of one job, if it is known still."""
+        return self._predictions.get(job)
+
+    def judged_predictions(self, since: Instant, limit: int = MOST_PREDICTIONS) -> list[Prediction]:
+        """Return the predictions of jobs that started since then: the newest `limit`, oldest start first."""
+        held = [(each.started, each) for each in self._predictions.values() if each.started is not None]
+        held.sort(key=lambda pair: pair[0])
+        found = [each for started, each in held if started >= since]
+        return found[max(0, len(found) - limit) :]
+
+    def _judge(self, start: JobStarted) -> None:
+        made = self._predictions.get(start.job)
+        if made is not None and made.started is None:
+            self._predictions[start.job] = msgspec.structs.replace(made, started=start.at)
 
     def _put_in(self, job: EndedJob) -> None:
         self._take_out(job.id)

@@ -6,6 +6,9 @@ from typing import Final
 import msgspec
 
 from headnode.core.lifecycle.events import (
+    AllocationGrown,
+    AllocationLost,
+    AllocationShrunk,
     Ended,
     Event,
     InstancesDispatched,
@@ -15,6 +18,7 @@ from headnode.core.lifecycle.events import (
     JobConfigured,
     JobFact,
     JobRequeued,
+    JobStarted,
     TaskRequeued,
 )
 from headnode.core.model.quantities import JobId
@@ -26,6 +30,9 @@ OF_JOB: Final = 1
 """Kind of an event that a job's history tells."""
 OF_INSTANCES: Final = 2
 """Kind of an event of a job's instances: far too many to tell in its history."""
+
+ALLOCATION_EVENTS: Final = (JobStarted, AllocationGrown, AllocationShrunk, AllocationLost)
+"""By which a job gets and gives back processors."""
 
 _INSTANCE_EVENTS = (InstancesDispatched, InstancesStarted, InstancesEnded, InstancesStopping)
 

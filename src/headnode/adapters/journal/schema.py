@@ -6,8 +6,8 @@ from typing import Final
 
 from headnode.core.model.errors import Unavailable
 
-VERSION: Final = 1
-"""Of the tables below.  A file with another number was made by another version of Headnode."""
+VERSION: Final = 2
+"""Of the tables below.  A file with a greater number was made by a newer version of Headnode."""
 
 _TABLES: Final = """
 -- What happened, for ever.  kind: 0 of the cluster, 1 of a job, 2 of a job's instances.
@@ -29,6 +29,13 @@ create table ended_instances (job integer not null, task integer not null, insta
     primary key (job, task, instance)) without rowid;
 create table snapshots (id integer primary key, number integer not null, state blob not null,
     sum integer not null);
+"""
+
+# started: repeats what the body says, for the index; null until the job has.
+_SINCE_VERSION_2: Final = """
+create table predictions (number integer primary key autoincrement, job integer not null unique,
+    body blob not null, sum integer not null, started real);
+create index predictions_judged on predictions (started) where started is not null;
 """
 
 
@@ -55,12 +62,13 @@ def _settle(database: sqlite3.Connection, path: Path) -> None:
     database.execute("pragma journal_size_limit = 16000000")  # bytes; a snapshot may have made the log longer
     _empty_the_log(database)
     (found,) = database.execute("pragma user_version").fetchone()
-    if found == 0:
-        database.executescript(f"begin immediate; {_TABLES} pragma user_version = {VERSION}; commit;")
+    missing = {0: _TABLES + _SINCE_VERSION_2, 1: _SINCE_VERSION_2}.get(found)
+    if missing is not None:
+        database.executescript(f"begin immediate; {missing} pragma user_version = {VERSION}; commit;")
     elif found != VERSION:
         raise Unavailable(
             code="journal-version",
-            what=f"the journal {str(path)!r} has version {found}, this Headnode reads version {VERSION}",
+            what=f"the journal {str(path)!r} has version {found}, this Headnode reads 1 to {VERSION}",
             fix="start the version of Headnode that wrote it",
         )
 

@@ -14,13 +14,14 @@ from typing import Final
 
 from headnode.adapters.journal.ended_tables import EndedTables
 from headnode.adapters.journal.event_table import EventTable, checksum, is_intact
+from headnode.adapters.journal.prediction_table import PredictionTable
 from headnode.adapters.journal.schema import connect
 from headnode.adapters.journal.single import SingleProcess
 from headnode.adapters.journal.troubles import damaged, from_sqlite, from_system
 from headnode.adapters.journal.write_ahead import check_log
 from headnode.core.lifecycle.events import Event
-from headnode.core.model.quantities import JobId
-from headnode.engine.ports import EndedJob, InstanceRow
+from headnode.core.model.quantities import Instant, JobId
+from headnode.engine.ports import MOST_PREDICTIONS, EndedJob, InstanceRow, Prediction
 
 _PAGE: Final = 1000  # events read at a time when replaying
 
@@ -28,7 +29,7 @@ log = logging.getLogger("headnode.adapters.journal")
 
 
 class SqliteJournal:
-    """A `Journal` and an `Archive` in the file `path`, which is made when there is none.
+    """A `Journal`, an `Archive` and `Predictions` in the file `path`, which is made when there is none.
 
     Raises:  Unavailable ``already-running`` when another process has it open, ``journal-damaged``,
              ``journal-version``, ``journal-full`` or ``journal-error``.
@@ -51,6 +52,7 @@ class SqliteJournal:
             try:
                 self._events = EventTable(self._database, self._path)
                 self._ended = EndedTables(self._database, self._path)
+                self._predictions = PredictionTable(self._database, self._path)
                 self._last = self._events.last_number()
                 self._see_that_no_event_is_missing()
             except BaseException:
@@ -68,6 +70,8 @@ class SqliteJournal:
                 self._ended.take_out(revived)
             if ended:
                 self._ended.put_in(ended)
+            self._predictions.write(events)
+        self._predictions.written()
         self._last += len(events)
         return self._last
 
@@ -124,6 +128,16 @@ class SqliteJournal:
         with self._access:
             return self._ended.jobs(owner, states, before, limit)
 
+    def ended_after(self, after: int, limit: int) -> list[EndedJob]:
+        """Return up to `limit` ended jobs with ids above `after`, in the order of their ids."""
+        with self._access:
+            return self._ended.jobs_after(after, limit)
+
+    def allocation_events(self, first: JobId, last: JobId) -> list[Event]:
+        """Return by what the jobs `first` to `last` got and gave back processors, each job's in order."""
+        with self._access:
+            return self._events.allocations(first, last)
+
     def count_ended(self, *, owner: str | None) -> dict[str, int]:
         """Return how many jobs ended in each state."""
         with self._access:
@@ -143,6 +157,21 @@ class SqliteJournal:
         """Return the newest events of a job but those of its instances, oldest first."""
         with self._access:
             return self._events.history(job, limit)
+
+    def keep_predictions(self, predictions: Sequence[Prediction]) -> None:
+        """Keep the predictions with the next batch of events; no write of their own."""
+        with self._access:
+            self._predictions.keep(predictions)
+
+    def prediction(self, job: JobId) -> Prediction | None:
+        """Return what was predicted of one job, if it is known still."""
+        with self._access:
+            return self._predictions.one(job)
+
+    def judged_predictions(self, since: Instant, limit: int = MOST_PREDICTIONS) -> list[Prediction]:
+        """Return the predictions of jobs that started since then: the newest `limit`, oldest start first."""
+        with self._access:
+            return self._predictions.judged(since, limit)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
