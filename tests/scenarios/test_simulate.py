@@ -239,9 +239,24 @@ def test_progress_is_shown_on_a_terminal_and_taken_away(log: Path) -> None:
     os.close(ours)
 
 
-def test_the_scheduler_of_the_cluster_itself_can_be_asked(log: Path) -> None:
-    ours, counted = (run(log, "--compare", "fcfs,easy", *more) for more in (("--production",), ()))
+def test_a_log_goes_through_the_whole_head_with_the_same_outcome(log: Path) -> None:
+    ours, counted = (run(log, "--compare", "fcfs,easy", *more) for more in (("--engine",), ()))
     assert ours.returncode == 0
     assert ours.stdout == counted.stdout
-    refused = run(log, "--policy", "conservative", "--production")
-    assert "no policy 'conservative' to simulate in production; choose easy, fcfs" in refused.stderr
+    refused = run(log, "--policy", "gang", "--engine")
+    assert "no policy 'gang' to simulate through the engine; choose easy, fcfs" in refused.stderr
+
+
+def test_nodes_can_be_described(log: Path, tmp_path: Path) -> None:
+    nodes = tmp_path / "nodes.toml"
+    nodes.write_text('[[nodes]]\nnames = "big[1-2]"\nprocessors = 2\n')
+    of_word, of_file, whole = (
+        run(log, "--json", "--nodes", *words) for words in (("2x2",), (nodes,), (nodes, "--whole-nodes"))
+    )
+    assert json.loads(of_word.stdout)["processors"] == 4
+    assert json.loads(of_word.stdout)["mean_wait"] == json.loads(of_file.stdout)["mean_wait"] == 29 / 4
+    assert json.loads(whole.stdout)["mean_wait"] > 29 / 4
+    refused = run(log, "--nodes", "2x2", "--processors", 4)
+    assert "leave out --processors, or --nodes" in refused.stderr
+    refused = run(log, "--whole-nodes")
+    assert "describe them, such as --nodes 100x16" in refused.stderr

@@ -6,7 +6,7 @@ import zlib
 from pathlib import Path
 from typing import BinaryIO
 
-from headnode.core.formats.swf import Log, read_swf
+from headnode.core.formats.swf import Fits, Log, read_swf
 from headnode.core.model.errors import BadRequest
 
 LARGEST = 1 << 30  # bytes, unpacked: some ten million jobs
@@ -14,13 +14,15 @@ _XZ = b"\xfd7zXZ\x00"
 _GZIP = b"\x1f\x8b"
 
 
-def read_log(path: str, processors: int | None = None, largest: int = LARGEST) -> Log:
-    """Read a log in the Standard Workload Format, plain, gzip or xz.
+def read_log(
+    path: str, processors: int | None = None, largest: int = LARGEST, fits: Fits | None = None
+) -> Log:
+    """Read a log in the Standard Workload Format, plain, gzip or xz; see `read_swf`.
 
     Raises:  BadRequest ``workload-file`` when it cannot be read or unpacked, and what `read_swf` raises.
     """
     # Latin-1 because old logs name people in their comments so; the numbers are the same in any encoding.
-    return read_swf(_content(path, largest).decode("latin-1").splitlines(), processors)
+    return read_swf(_content(path, largest).decode("latin-1").splitlines(), processors, fits)
 
 
 def _content(path: str, largest: int) -> bytes:

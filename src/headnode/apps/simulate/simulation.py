@@ -6,10 +6,12 @@ from functools import partial
 from typing import NamedTuple
 
 from headnode.apps.simulate.log_file import read_log
+from headnode.apps.simulate.machine import Machine, pool
 from headnode.core.formats.swf import Log
 from headnode.core.model.errors import BadRequest
+from headnode.core.scheduling.policies import POLICIES as PRODUCTION
 from headnode.core.scheduling.pool.figures import Figures, figures
-from headnode.core.scheduling.pool.policies import POLICIES, PRODUCTION, PolicyMaker
+from headnode.core.scheduling.pool.policies import POLICIES
 from headnode.core.scheduling.pool.replay import replay
 from headnode.core.scheduling.pool.ties import Ties
 
@@ -24,13 +26,20 @@ def _untold(_policy: str, _come: int, _jobs: int) -> None:
 class Scene(NamedTuple):
     """Under what conditions policies are tried.
 
-    `processors` None takes the size of the machine from the log; `production` asks the scheduler of the
-    cluster itself, instead of the counters of the pool.
+    `processors` None takes the size of the machine from the log.  With `engine` the jobs go through the head
+    itself, with its scheduler and life cycles, instead of the counters of the pool; so they do when a
+    `machine` is described, which has its own size.
     """
 
     ties: Ties = Ties.ENDS_FIRST
     processors: int | None = None
-    production: bool = False
+    engine: bool = False
+    machine: Machine | None = None
+
+    @property
+    def through_engine(self) -> bool:
+        """Whether the jobs go through the head itself."""
+        return self.engine or self.machine is not None
 
 
 class Outcome(NamedTuple):
@@ -55,33 +64,50 @@ def simulate(path: str, policies: Sequence[str], scene: Scene, progress: Progres
 
     Raises:  BadRequest ``policy`` before anything is read, and what `read_log` raises.
     """
-    makers = [_maker(policy, scene) for policy in policies]
+    for policy in policies:
+        _check_known(policy, scene)
     began = time.perf_counter()
-    log = read_log(path, scene.processors)
+    log = _read(path, scene)
     reading = time.perf_counter() - began
     outcomes = []
-    for policy, make in zip(policies, makers, strict=True):
+    for policy in policies:
         began = time.perf_counter()
-        starts = _starts(log, make, scene.ties, partial(progress, policy))
+        starts = _starts(log, policy, scene, partial(progress, policy))
         seconds = reading + time.perf_counter() - began
         found = figures(log.workload, starts, log.processors)
         outcomes.append(Outcome(policy, scene.ties, starts, found, seconds))
     return Simulation(log, tuple(outcomes))
 
 
-def _maker(policy: str, scene: Scene) -> PolicyMaker:
-    known = PRODUCTION if scene.production else POLICIES
+def _check_known(policy: str, scene: Scene) -> None:
+    known = PRODUCTION if scene.through_engine else POLICIES
     if policy not in known:
         raise BadRequest(
             code="policy",
             what=f"there is no policy {policy!r} to simulate"
-            + (" in production" if scene.production else ""),
+            + (" through the engine" if scene.through_engine else ""),
             fix=f"choose {', '.join(known)}",
         )
-    return known[policy]
 
 
-def _starts(log: Log, make: PolicyMaker, ties: Ties, progress: Callable[[int, int], None]) -> Sequence[float]:
+def _read(path: str, scene: Scene) -> Log:
+    if scene.machine is None:
+        return read_log(path, scene.processors)
+    from headnode.apps.simulate.submissions import fits
+
+    return read_log(path, scene.machine.processors, fits=fits(scene.machine))
+
+
+def _starts(log: Log, policy: str, scene: Scene, progress: Callable[[int, int], None]) -> Sequence[float]:
     jobs = len(log.workload.submits)
-    policy = make(log.workload, log.processors, ties)
-    return replay(log.workload, policy, ties, lambda come: progress(come, jobs))
+
+    def told(come: int) -> None:
+        progress(come, jobs)
+
+    if scene.through_engine:
+        from headnode.apps.simulate.engine_replay import EngineReplay  # the head is 40 ms to import
+
+        machine = scene.machine or pool(log.processors)
+        return EngineReplay(log.workload, machine, policy).run(scene.ties, told)
+    chosen = POLICIES[policy](log.workload, log.processors, scene.ties)
+    return replay(log.workload, chosen, scene.ties, told)

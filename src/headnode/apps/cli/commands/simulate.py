@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from headnode.apps.cli.options import Asked
     from headnode.apps.cli.output import Output
     from headnode.apps.client.client import Client
+    from headnode.apps.simulate.machine import Machine
     from headnode.apps.simulate.simulation import Scene, Simulation
     from headnode.core.scheduling.pool.ties import Ties
 
@@ -47,7 +48,7 @@ def _policies(asked: "Asked") -> "Sequence[str]":
 def _scene(asked: "Asked") -> "Scene":
     from headnode.apps.simulate.simulation import Scene
 
-    return Scene(_ties(asked), _processors(asked), asked.flag("production"))
+    return Scene(_ties(asked), _processors(asked), asked.flag("engine"), _machine(asked))
 
 
 def _ties(asked: "Asked") -> "Ties":
@@ -64,6 +65,22 @@ def _processors(asked: "Asked") -> int | None:
     if processors == 0:
         raise usage("a machine of 0 processors runs nothing", "write --processors 128, for example")
     return processors
+
+
+def _machine(asked: "Asked") -> "Machine | None":
+    described, whole = asked.text("nodes"), asked.flag("whole-nodes")
+    if described is None:
+        if whole:
+            raise usage(
+                "a pool has no nodes that could be taken whole", "describe them, such as --nodes 100x16"
+            )
+        return None
+    if asked.text("processors") is not None:
+        raise usage("the nodes say how many processors there are", "leave out --processors, or --nodes")
+    from headnode.apps.simulate.described_nodes import read_nodes
+    from headnode.apps.simulate.machine import machine_of
+
+    return machine_of(read_nodes(described), whole_nodes=whole)
 
 
 def _simulated(log: str, policies: "Sequence[str]", scene: "Scene") -> "Simulation":
@@ -107,7 +124,17 @@ COMMANDS = (
             Option(
                 "ties", "ORDER", "What goes first at one instant: ends-first (the default), arrivals-first"
             ),
-            Option("production", "", "Ask the cluster's own scheduler (fcfs, easy); the same starts, slower"),
+            Option(
+                "engine",
+                "",
+                "Replay through the whole head, its own scheduler and life cycles: slower, no copy",
+            ),
+            Option(
+                "nodes",
+                "NODES",
+                "Replay through the head on these nodes: 100x16, big[1-8]x64:512000, or a TOML file",
+            ),
+            Option("whole-nodes", "", "With --nodes: every job takes whole nodes, and shares none"),
             Option("starts", "FILE", "Write job,submit,start,end,processors of every job, in seconds"),
         ),
         example="hn simulate SDSC-SP2.swf.gz --processors 128 --compare fcfs,easy,conservative",

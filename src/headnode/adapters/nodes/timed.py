@@ -1,0 +1,99 @@
+"""Nodes without machines, whose tasks take as long as is known beforehand: for replays of past jobs."""
+
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
+from math import inf
+from typing import NamedTuple
+
+from headnode.core.lifecycle import commands as c
+from headnode.core.lifecycle import events as e
+from headnode.core.lifecycle.cluster import Cluster
+from headnode.core.model.quantities import Instant, JobId
+
+RunTime = Callable[[JobId], float]
+"""How many seconds every task of a job takes."""
+
+_Attempt = tuple[JobId, int, int, int]
+"""Job, task, instance and attempt."""
+
+
+class _Over(NamedTuple):
+    """One attempt and when it is over; the first that is over is the smallest."""
+
+    end: float
+    order: int  # of the start of its job
+    attempt: _Attempt
+    kind: str  # how it ends, as in `commands.Report`
+    node: str
+    begun: Instant
+
+
+class TimedNodes:
+    """An `Effects` that says when each attempt is over, by a clock that somebody else moves.
+
+    Every instance runs from the instant it is handed over.  What is stopped is over at once.
+    """
+
+    def __init__(self, run_time: RunTime) -> None:
+        self.starts: dict[JobId, Instant] = {}
+        """When each job was given its processors last, by the order in which jobs first were."""
+        self._run_time = run_time
+        self._order: dict[JobId, int] = {}
+        self._coming: list[_Over] = []  # a heap; some are of attempts that were stopped before
+        self._held: dict[_Attempt, _Over] = {}
+
+    def perform(self, events: Sequence[e.Event], cluster: Cluster) -> None:  # noqa: ARG002  (it is an Effects)
+        """Note what starts, take over what is dispatched, end what is to be stopped."""
+        for event in events:
+            if isinstance(event, e.InstancesDispatched):
+                self._take(event)
+            elif isinstance(event, e.JobStarted):
+                self.starts[event.job] = event.at
+                self._order[event.job] = len(self._order)
+            elif isinstance(event, e.InstancesStopping):
+                self._stop(event)
+
+    def next_end(self) -> float:
+        """Return when the next attempt is over, on the clock of the events; inf if none runs."""
+        coming = self._coming
+        while coming and self._held.get(coming[0].attempt) is not coming[0]:
+            heappop(coming)
+        return coming[0].end if coming else inf
+
+    def over(self, now: float) -> list[c.ReportEnded]:
+        """Return what is over by now, each attempt once, by ends, then by the starts of the jobs."""
+        reports = []
+        while self.next_end() <= now:
+            over = heappop(self._coming)
+            del self._held[over.attempt]
+            reports.append(_report(over))
+        return reports
+
+    def _take(self, event: e.InstancesDispatched) -> None:
+        end = event.at + self._run_time(event.job)
+        for instance, attempt in event.attempts:
+            known = (event.job, event.task, instance, attempt)
+            self._hold(_Over(end, self._order[event.job], known, "exited", event.place[0][0], event.at))
+
+    def _stop(self, event: e.InstancesStopping) -> None:
+        stopped = {(event.job, event.task, instance) for instance in event.instances}
+        for attempt in [attempt for attempt in self._held if attempt[:3] in stopped]:
+            self._hold(self._held[attempt]._replace(end=event.at, kind="stopped"))
+
+    def _hold(self, over: _Over) -> None:
+        self._held[over.attempt] = over
+        heappush(self._coming, over)
+
+
+def _report(over: _Over) -> c.ReportEnded:
+    job, task, instance, attempt = over.attempt
+    report = c.Report(
+        task=task,
+        instance=instance,
+        attempt=attempt,
+        kind=over.kind,
+        exit_code=0 if over.kind == "exited" else None,
+        started=over.begun,
+        ended=Instant(over.end),
+    )
+    return c.ReportEnded(node=over.node, job=job, reports=(report,))

@@ -1,0 +1,174 @@
+"""Reads the nodes of a cluster that somebody describes, in a word or in a file.
+
+In a word: ``100x16:64000,big[01-08]x64`` is 100 nodes of 16 processors and 64000 MB of memory each, and
+eight named nodes of 64 processors.  In a file: tables ``[[nodes]]`` of TOML, which can say more.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterable, Iterator
+from math import prod
+from pathlib import Path
+
+import msgspec
+from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetParseError
+
+from headnode.apps.simulate.machine import MOST_NODES
+from headnode.core.formats.nearest import nearest
+from headnode.core.model.errors import BadRequest
+from headnode.core.model.node import NodeFacts
+
+_PART = re.compile(r"(?P<who>\S+)x(?P<processors>[0-9]{1,9})(?::(?P<memory>[0-9]{1,15}))?", re.ASCII)
+_COMMA = re.compile(r",(?![^\[]*\])")  # not those inside brackets
+_NAMES = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.,\[\]-]*", re.ASCII)
+_NUMBERS = re.compile(r"\[([^\]]*)\]")
+_IN_A_WORD = "write 100x16 for 100 nodes of 16 processors each, 100x16:64000 if each has 64000 MB of memory"
+_IN_BRACKETS = "write names such as node[001-100], or node[1-3,7]"
+
+
+class Kind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Nodes that are alike: `count` of them, or those with these `names`.  Memory in MB, speed in MHz."""
+
+    processors: int
+    count: int | None = None
+    names: str | list[str] | None = None
+    sockets: int = 1
+    memory: int = 0
+    speed: int = 0
+    groups: list[str] = []
+    features: list[str] = []
+
+
+def read_nodes(text: str) -> tuple[NodeFacts, ...]:
+    """Return the nodes that `text` describes, or those of the TOML file that it names.
+
+    Raises:  BadRequest ``nodes``, with the part that is wrong and what to write.
+    """
+    if text.lower().endswith(".toml") or Path(text).is_file():
+        return _all(_tables(text))
+    return _all((repr(part), _kind(part)) for part in map(str.strip, _COMMA.split(text)))
+
+
+def _kind(part: str) -> Kind:
+    found = _PART.fullmatch(part)
+    if found is None:
+        raise _bad(f"{part!r} describes no nodes", _IN_A_WORD)
+    who, processors, memory = found["who"], int(found["processors"]), int(found["memory"] or 0)
+    if who.isdecimal():
+        return Kind(processors, count=int(who[:10]), memory=memory)
+    return Kind(processors, names=who, memory=memory)
+
+
+def _tables(path: str) -> Iterator[tuple[str, Kind]]:
+    try:
+        document = tomllib.loads(Path(path).read_text("utf-8"))
+    except OSError as trouble:
+        raise _bad(
+            f"file {path!r} cannot be read: {trouble.strerror or trouble}", "name a TOML file"
+        ) from trouble
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as trouble:
+        raise _bad(f"file {path!r} is not TOML: {trouble}", "write tables [[nodes]]") from trouble
+    tables = document.pop("nodes", None)
+    if document or not isinstance(tables, list) or not tables:
+        wrong = f"has {next(iter(document))!r}" if document else "has no nodes"
+        raise _bad(f"file {path!r} {wrong}", "write tables [[nodes]], and nothing else")
+    for number, table in enumerate(tables, 1):
+        where = f"[[nodes]] table {number} of {path!r}"
+        yield where, _kind_of_table(where, table)
+
+
+def _kind_of_table(where: str, table: object) -> Kind:
+    known = Kind.__struct_fields__
+    unknown = [key for key in table if key not in known] if isinstance(table, dict) else []
+    if unknown:
+        near = nearest(unknown[0], known)
+        fix = f"did you mean {near!r}?" if near else f"there are {', '.join(known)}"
+        raise _bad(f"{where} has {unknown[0]!r}", fix)
+    try:
+        return msgspec.convert(table, Kind)
+    except msgspec.ValidationError as trouble:
+        wrong = str(trouble).replace("$.", "")
+        raise _bad(
+            f"{where}: {wrong}", 'write, for example, names = "node[1-9]" and processors = 16'
+        ) from None
+
+
+def _all(kinds: Iterable[tuple[str, Kind]]) -> tuple[NodeFacts, ...]:
+    """Return every node; those without a name are numbered on, with as many digits as the last needs."""
+    found = [(where, kind, _names(where, kind)) for where, kind in kinds]
+    unnamed = sum(_count(where, kind) for where, kind, names in found if names is None)
+    numbers = iter(range(1, unnamed + 1))
+    nodes: dict[str, NodeFacts] = {}
+    for where, kind, names in found:
+        if names is None:
+            names = [f"node{next(numbers):0{len(str(unnamed))}}" for _ in range(_count(where, kind))]
+        for name in names:
+            if name.casefold() in nodes:
+                raise _bad(
+                    f"{where} describes node {name!r}, which was described before", "name each node once"
+                )
+            nodes[name.casefold()] = _facts(where, kind, name)
+    return tuple(nodes.values())
+
+
+def _count(where: str, kind: Kind) -> int:
+    if kind.count is None or not 1 <= kind.count <= MOST_NODES:
+        raise _bad(f"{where} describes {kind.count} nodes", f"write a count from 1 to {MOST_NODES}, or names")
+    return kind.count
+
+
+def _names(where: str, kind: Kind) -> list[str] | None:
+    """Return the names of nodes that have some."""
+    if kind.names is None:
+        return None
+    if kind.count is not None:
+        raise _bad(f"{where} has both a count and names", "write one of them")
+    texts = [kind.names] if isinstance(kind.names, str) else kind.names
+    names = [name for text in texts for name in _expanded(where, text)]
+    if not 1 <= len(names) <= MOST_NODES:
+        raise _bad(f"{where} names {len(names)} nodes", f"name 1 to {MOST_NODES}")
+    return names
+
+
+def _expanded(where: str, text: str) -> Iterator[str]:
+    """Yield the names that ``node[1-3]`` stands for."""
+    if not _NAMES.fullmatch(text):
+        raise _bad(f"{text!r} in {where} is no name of nodes", _IN_BRACKETS)
+    if prod(_at_most(ranges) for ranges in _NUMBERS.findall(text)) > MOST_NODES:
+        raise _bad(f"{text!r} in {where} stands for too many nodes", f"name at most {MOST_NODES}")
+    try:
+        yield from NodeSet(text, resolver=RESOLVER_NOGROUP)
+    except NodeSetParseError as trouble:
+        raise _bad(f"{text!r} in {where} is no name of nodes: {trouble}", _IN_BRACKETS) from None
+
+
+def _at_most(ranges: str) -> int:
+    """Return how many numbers there may be between brackets; what is no range is refused later."""
+    ends = [part.partition("-") for part in ranges.split(",")]
+    return sum(
+        max(1, int(last) - int(first) + 1) if (first + last).isdecimal() and dash else 1
+        for first, dash, last in ends
+        if len(first + last) <= 40
+    )
+
+
+def _facts(where: str, kind: Kind, name: str) -> NodeFacts:
+    if kind.processors < 1 or kind.sockets < 1 or kind.memory < 0 or kind.speed < 0:
+        raise _bad(
+            f"{where} describes nodes of {kind.processors} processors, {kind.sockets} sockets, "
+            f"{kind.memory} MB of memory and {kind.speed} MHz",
+            "give each at least one processor and one socket, and nothing below zero",
+        )
+    return NodeFacts(
+        name=name,
+        processors=kind.processors,
+        sockets=kind.sockets,
+        memory=kind.memory,
+        speed=kind.speed,
+        groups=tuple(kind.groups),
+        features=tuple(kind.features),
+    )
+
+
+def _bad(what: str, fix: str) -> BadRequest:
+    return BadRequest(code="nodes", what=what, fix=fix)

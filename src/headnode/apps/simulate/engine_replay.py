@@ -1,0 +1,113 @@
+"""Replays past jobs through the whole head: commands, life cycles, events, passes, a journal in memory.
+
+Nothing here knows how to schedule; nothing in the head knows that its clock and its nodes are not real.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from math import inf
+
+from headnode.adapters.clock.virtual import VirtualClock
+from headnode.adapters.journal.memory import MemoryJournal
+from headnode.adapters.nodes.timed import TimedNodes
+from headnode.apps.simulate.machine import Machine
+from headnode.apps.simulate.submissions import Submissions
+from headnode.core.lifecycle import commands as c
+from headnode.core.model.errors import BadRequest, HeadnodeError
+from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.user import User
+from headnode.core.model.workload import Workload
+from headnode.core.scheduling.policies import POLICIES, Policy
+from headnode.core.scheduling.pool.ties import Ties
+from headnode.engine.engine import Engine
+
+STEP = 256  # jobs between two reports of progress
+_OPERATOR = User(name="operator", uid=0, gid=0, administrator=True)
+
+
+class EngineReplay:
+    """A head with a clock and nodes of its own, to which the jobs of a workload come one after the other."""
+
+    def __init__(
+        self, workload: Workload, machine: Machine, policy: str, policies: Mapping[str, Policy] = POLICIES
+    ) -> None:
+        """Start the head.
+
+        Raises:  BadRequest when it refuses a node.
+        """
+        self._workload = workload
+        self._submissions = Submissions(workload, machine)
+        self._submits = [*workload.submits, inf]
+        self._come = 0
+        self._clock = VirtualClock(Instant(self._submits[0]))
+        self._nodes = TimedNodes(self._run_time)
+        self.journal = MemoryJournal()
+        self.engine = Engine(self.journal, self._clock, dict(policies), self._nodes)
+        choice = c.SetParameter(by=_OPERATOR, name="SchedulingPolicy", value=policy)
+        self._do([choice, *(c.RegisterNode(facts=facts, approved=True) for facts in machine.nodes)])
+
+    def run(self, ties: Ties = Ties.ENDS_FIRST, progress: Callable[[int], None] | None = None) -> list[float]:
+        """Return when each job starts, in seconds on the workload's clock.
+
+        Raises:  BadRequest when the head refuses a job, or never starts one.
+        """
+        at_once = self._ends_first if ties is Ties.ENDS_FIRST else self._arrivals_first
+        told = 0
+        while (now := min(self._submits[self._come], self._nodes.next_end(), self._wake())) != inf:
+            self._clock.jump(Instant(now))
+            at_once(now)
+            if self._wake() <= now:
+                self.engine.tick()
+            if progress is not None and self._come - told >= STEP:
+                told = self._come
+                progress(told)
+        return self._starts()
+
+    def _run_time(self, job: JobId) -> float:
+        return self._workload.run_times[job - 1]  # a new head counts jobs from 1, in the order they come
+
+    def _wake(self) -> float:
+        wake = self.engine.next_wake()
+        return inf if wake is None else wake
+
+    def _ends_first(self, now: float) -> None:
+        """All ends and all arrivals are one batch, so one pass sees them all."""
+        self._do([*self._nodes.over(now), *self._arrivals(now)])
+
+    def _arrivals_first(self, now: float) -> None:
+        """A pass after each event; jobs that have reached their limits end before the first."""
+        ends = self._nodes.over(now)
+        limits = [end for end in ends if self._is_at_limit(end.job, now)]
+        single = [*self._arrivals(now), *ends]
+        if limits and single[0] in limits:
+            self._do(limits)
+        elif single:
+            self._do([*limits, single[0]])
+        for command in single[1:]:
+            if command not in limits:
+                self._do([command])
+
+    def _arrivals(self, now: float) -> list[c.CreateJob]:
+        first = self._come
+        while self._submits[self._come] == now:
+            self._come += 1
+        return [self._submissions.create(row) for row in range(first, self._come)]
+
+    def _is_at_limit(self, job: JobId, now: float) -> bool:
+        return self._nodes.starts[job] + self._workload.estimates[job - 1] <= now
+
+    def _do(self, commands: Sequence[c.Command]) -> None:
+        for answer in self.engine.handle(commands):
+            if isinstance(answer, HeadnodeError):
+                raise answer
+
+    def _starts(self) -> list[float]:
+        starts = self._nodes.starts
+        rows = range(len(self._workload.submits))
+        never = [self._workload.numbers[row] for row in rows if JobId(row + 1) not in starts]
+        if never:
+            raise BadRequest(
+                code="never-started",
+                what=f"the policy never starts {len(never)} of the jobs, the first of which is {never[0]}",
+                fix="try another policy, or leave the job out of the log",
+            )
+        return [starts[JobId(row + 1)] for row in rows]

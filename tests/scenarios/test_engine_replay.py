@@ -1,0 +1,121 @@
+"""Past jobs through the whole head: every start is the pool's, which is the reference simulators'."""
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headnode.apps.simulate.engine_replay import STEP, EngineReplay
+from headnode.apps.simulate.log_file import read_log
+from headnode.apps.simulate.machine import Machine, pool
+from headnode.core.lifecycle.invariants import check_cluster
+from headnode.core.model.errors import BadRequest
+from headnode.core.model.node import NodeFacts
+from headnode.core.model.quantities import JobId
+from headnode.core.model.workload import Workload
+from headnode.core.scheduling.decision import Plan
+from headnode.core.scheduling.pool.policies import POLICIES as POOL_POLICIES
+from headnode.core.scheduling.pool.replay import replay
+from headnode.core.scheduling.pool.ties import Ties
+from headnode.core.scheduling.view import View
+from headnode.engine.recovery import recover, save
+
+SIZE = 8
+TRACES = Path(__file__).parents[3] / "shared" / "traces"
+
+
+def worlds(count: int, jobs: int) -> Iterator[Workload]:
+    """Yield crowded worlds: jobs of few kinds, many at the same instant, half of which end early."""
+    dice = random.Random(5)
+    for _ in range(count):
+        kinds = [(dice.randint(1, SIZE), dice.randint(2, 12)) for _ in range(5)]
+        rows, submit = [], 0
+        for number in range(1, jobs + 1):
+            submit += dice.choice((0, 0, 1, 2, 5))
+            processors, estimate = dice.choice(kinds)
+            run_time = dice.choice((estimate, dice.randint(1, estimate)))
+            rows.append((number, submit, run_time, estimate, processors))
+        yield Workload(*zip(*rows, strict=True))
+
+
+def pooled(workload: Workload, policy: str, ties: Ties, size: int = SIZE) -> list[float]:
+    return list(replay(workload, POOL_POLICIES[policy](workload, size, ties), ties))
+
+
+def first(workload: Workload, jobs: int) -> Workload:
+    return Workload(*(column[:jobs] for column in workload))
+
+
+@pytest.mark.parametrize("ties", Ties)
+@pytest.mark.parametrize("policy", ["fcfs", "easy"])
+def test_every_start_is_that_of_the_pool(policy: str, ties: Ties) -> None:
+    for workload in worlds(40, 60):
+        assert EngineReplay(workload, pool(SIZE), policy).run(ties) == pooled(workload, policy, ties)
+
+
+def test_nodes_of_one_processor_are_a_pool() -> None:
+    nodes = tuple(NodeFacts(name=f"n{number}", processors=1) for number in range(SIZE))
+    for workload in worlds(10, 60):
+        starts = EngineReplay(workload, Machine(nodes), "easy").run()
+        assert starts == pooled(workload, "easy", Ties.ENDS_FIRST)
+
+
+@pytest.mark.skipif(not TRACES.is_dir(), reason="the traces are not beside the repository")
+@pytest.mark.parametrize("policy", ["fcfs", "easy"])
+def test_every_start_of_a_real_log_is_that_of_the_pool(policy: str) -> None:
+    log = read_log(str(TRACES / "NASA-iPSC.swf.xz"))
+    starts = EngineReplay(log.workload, pool(log.processors), policy).run()
+    assert starts == pooled(log.workload, policy, Ties.ENDS_FIRST, log.processors)
+
+
+@pytest.mark.skipif(not TRACES.is_dir(), reason="the traces are not beside the repository")
+def test_a_real_log_starts_on_128_nodes_of_one_processor_as_in_a_pool() -> None:
+    log = read_log(str(TRACES / "SDSC-SP2.swf.xz"))
+    workload = first(log.workload, 400)
+    nodes = tuple(NodeFacts(name=f"n{number}", processors=1) for number in range(log.processors))
+    starts = EngineReplay(workload, Machine(nodes), "easy").run()
+    assert starts == pooled(workload, "easy", Ties.ENDS_FIRST, log.processors)
+
+
+def test_every_job_lives_a_whole_life_and_ends_finished() -> None:
+    for workload in worlds(3, 60):
+        replayed = EngineReplay(workload, pool(SIZE), "easy")
+        starts = replayed.run()
+        assert replayed.journal.count_ended(owner=None) == {"finished": 60}
+        for row, start in enumerate(starts):
+            ended = replayed.journal.ended_job(JobId(row + 1))
+            assert ended is not None
+            assert (ended.submitted, ended.ended) == (workload.submits[row], start + workload.run_times[row])
+            told = [type(event).__name__ for event in replayed.journal.history(JobId(row + 1), 99)]
+            assert told == ["JobCreated", "JobSubmitted", "JobStarted", "JobEnded"]
+        cluster = replayed.engine.cluster
+        check_cluster(cluster)
+        assert not cluster.jobs
+        assert sum(map(len, cluster.free.values())) == SIZE
+
+
+def test_what_a_replay_leaves_is_what_its_events_say() -> None:
+    replayed = EngineReplay(next(worlds(1, 40)), pool(SIZE), "easy")
+    replayed.run()
+    remembered, number, _ = recover(replayed.journal)
+    assert number == replayed.engine.number
+    assert save(remembered) == save(replayed.engine.cluster)
+
+
+def test_a_policy_that_never_starts_a_job_is_refused_with_its_number() -> None:
+    workload = Workload((7, 9), (0, 0), (1, 1), (1, 1), (1, 1))
+
+    def idle(view: View) -> Plan:
+        return Plan((), (), {})
+
+    with pytest.raises(BadRequest, match="never starts 2 of the jobs, the first of which is 7"):
+        EngineReplay(workload, pool(1), "idle", {"idle": idle}).run()
+
+
+def test_progress_is_told_while_jobs_come() -> None:
+    told: list[int] = []
+    jobs = 2 * STEP + 1
+    workload = Workload(range(jobs), range(jobs), [1] * jobs, [1] * jobs, [1] * jobs)
+    EngineReplay(workload, pool(1), "fcfs").run(progress=told.append)
+    assert told == [STEP, 2 * STEP]
