@@ -57,11 +57,16 @@ class Wait(msgspec.Struct, frozen=True, gc=False):
 
 
 class Reservation(msgspec.Struct, frozen=True, gc=False):
-    """When a blocked job will start at the latest, if the limits hold, and one place where it then can."""
+    """When a blocked job will start at the latest, if the limits hold, and one place where it then can.
+
+    `turn` and `request` are those for which it was given: a job that is modified loses it.
+    """
 
     job: JobId
     at: Instant
     allocation: Shares
+    turn: tuple[int, int, int]
+    request: JobRequest
 
 
 class Plan(msgspec.Struct, frozen=True, gc=False):

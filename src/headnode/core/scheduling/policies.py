@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Protocol
 
-from headnode.core.scheduling import easy_backfill, priority_fcfs
+from headnode.core.scheduling import conservative, easy_backfill, priority_fcfs
 from headnode.core.scheduling.decision import Plan
 from headnode.core.scheduling.view import View
 
@@ -17,4 +17,11 @@ class Policy(Protocol):
 
 
 DEFAULT = "easy"
-POLICIES: Mapping[str, Policy] = MappingProxyType({"easy": easy_backfill.plan, "fcfs": priority_fcfs.plan})
+POLICIES: Mapping[str, Policy] = MappingProxyType(
+    {
+        "easy": easy_backfill.plan,
+        "fcfs": priority_fcfs.plan,
+        "conservative": conservative.plan,
+        "conservative-replan": conservative.plan_anew,
+    }
+)

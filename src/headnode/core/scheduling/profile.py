@@ -7,7 +7,8 @@ Cost:  finding a place O(stairs looked at), a change O(stairs within it) and a b
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, Iterator
 from math import inf
 
 
@@ -72,6 +73,49 @@ class Profile:
             elif start == inf:
                 start = max(begins, after)
         return min(start, until)
+
+    def least(self, start: float, end: float) -> int:
+        """Return how many are free all the time from `start` until `end`."""
+        times, free = self._times, self._free
+        first = max(bisect_right(times, start) - 1, 0)
+        after = bisect_left(times, end, first)
+        return free[first] if after <= first + 1 else min(free[first:after])
+
+    def windows(self, duration: float, after: float) -> Iterator[tuple[float, bool, int]]:
+        """Yield how many are free all the time for the duration, by when it begins.
+
+        Each item is (instant, just after it, processors) and holds until the next; the first is for `after`.
+        A low stair is in the way just after the instant from which the duration reaches it, until it ends.
+        """
+        times, free = self._times, self._free
+        stairs, coming = len(times), max(bisect_right(times, after) - 1, 0)
+        lows: deque[int] = deque()  # stairs within the duration, each higher than the one before
+        start, later = after, False
+        told: int | None = None
+        while True:
+            while coming < stairs and (times[coming] < start + duration or not lows):
+                coming = self._lowest_first(lows, coming)
+            while lows[0] + 1 < stairs and times[lows[0] + 1] <= start:
+                lows.popleft()
+            if free[lows[0]] != told:
+                told = free[lows[0]]
+                yield start, later, told
+            leaves = times[lows[0] + 1] if lows[0] + 1 < stairs else inf
+            enters = times[coming] - duration if coming < stairs else inf
+            if leaves == enters == inf:
+                return
+            later = enters < leaves
+            start = min(enters, leaves)
+            if later:
+                coming = self._lowest_first(lows, coming)
+
+    def _lowest_first(self, lows: deque[int], stair: int) -> int:
+        """Put a stair behind those that are lower, in the place of those that are not; return the next."""
+        free = self._free
+        while lows and free[lows[-1]] >= free[stair]:
+            lows.pop()
+        lows.append(stair)
+        return stair + 1
 
     def take(self, start: float, end: float, processors: int) -> None:
         """Take so many from `start` until `end`."""

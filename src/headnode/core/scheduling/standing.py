@@ -16,9 +16,18 @@ from headnode.core.scheduling.wishes import Wish
 class Head(NamedTuple):
     """The first job that must wait; no promise if no job's end will help it while nodes are closed."""
 
-    job: JobId
-    need: Need
+    wish: Wish
     promise: Promise | None
+
+    @property
+    def job(self) -> JobId:
+        """The job itself."""
+        return self.wish.job
+
+    @property
+    def need(self) -> Need:
+        """What it needs."""
+        return self.wish.need
 
 
 class Standing:
@@ -74,5 +83,6 @@ class Standing:
         """Return what the head is promised."""
         if self.head is None or self.head.promise is None:
             return ()
-        kept = self.head.promise
-        return (Reservation(self.head.job, kept.at, shares(kept.piece.fit, self._terrain)),)
+        kept, wish = self.head.promise, self.head.wish
+        named = shares(kept.piece.fit, self._terrain)
+        return (Reservation(wish.job, kept.at, named, wish.turn, wish.request),)

@@ -30,8 +30,21 @@ class Terrain:
             UnitType.SOCKET: self.sockets,
             UnitType.NODE: [1] * len(self.facts),
         }
+        self.alike, self.alike_of = self._grouped()
         self._sorted: dict[tuple[OrderKey, ...], list[int]] = {}
         self._alternatives: dict[Rules, tuple[Order, ...]] = {}
+
+    def _grouped(self) -> tuple[list[Order], list[int]]:
+        """Return the open nodes that are equal but for their names, and the group of each; -1: closed."""
+        groups: dict[tuple[object, ...], list[int]] = {}
+        for number, facts in enumerate(self.facts):
+            if not self.closed[number] and facts.processors > 0:
+                groups.setdefault(_looks(facts), []).append(number)
+        of = [-1] * len(self.facts)
+        for group, numbers in enumerate(groups.values()):
+            for number in numbers:
+                of[number] = group
+        return [tuple(numbers) for numbers in groups.values()], of
 
     def alternatives(self, request: JobRequest) -> tuple[Order, ...]:
         """Return the open nodes the request may use, in resource order.
@@ -63,6 +76,20 @@ class Terrain:
             known = sorted(range(len(self.facts)), key=lambda number: resource_key(order, self.facts[number]))
             self._sorted[order] = known
         return known
+
+
+def _looks(facts: NodeFacts) -> tuple[object, ...]:
+    """Return everything a request can tell of a node, but its name."""
+    return (
+        facts.processors,
+        facts.sockets,
+        facts.memory,
+        facts.speed,
+        facts.groups,
+        facts.features,
+        facts.architecture,
+        facts.system,
+    )
 
 
 def _closed(node: NodeView, reopened: bool) -> str:

@@ -65,6 +65,6 @@ def _wait(view: View, standing: Standing, wish: Wish, rule: Rule, *, fits: bool)
 def _wait_first(standing: Standing, wish: Wish, rule: Rule) -> Wait:
     promise = standing.promise_for(wish)
     if promise is not None or rule.closed_blocks:
-        standing.head = Head(wish.job, wish.need, promise)
+        standing.head = Head(wish, promise)
     reasons = shortage(wish.need, wish.request, standing.board)
     return Wait(reasons, NEVER if promise is None else promise.at)

@@ -1,5 +1,6 @@
 """What is wished for in a pass: starts and growth, one at a time, in turn order."""
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
@@ -29,11 +30,15 @@ class Wish(NamedTuple):
 
 
 class Wishes:
-    """Every wish in turn; the next job of a class comes up when `granted` is called for the one before."""
+    """Every wish in turn; the next job of a class comes up when `granted` is called for the one before.
+
+    `needs` are those of all of them, in no order.
+    """
 
     def __init__(self, view: View, terrain: Terrain) -> None:
         self._turns: list[Sequence[Turn]] = [each.turns for each in view.queue]
         self._heap = [*_growths(view, terrain), *_firsts(view, terrain)]
+        self.needs = [wish.need for wish in self._heap]
         heapify(self._heap)
 
     def __iter__(self) -> Iterator[Wish]:
@@ -42,9 +47,16 @@ class Wishes:
 
     def granted(self, wish: Wish) -> None:
         """Let the next job of the class come up."""
-        if wish.starts and wish.nth + 1 < len(self._turns[wish.place]):
-            following = self._turns[wish.place][wish.nth + 1]
-            heappush(self._heap, wish._replace(turn=following, nth=wish.nth + 1))
+        if wish.starts:
+            self._come_up(wish, wish.nth + 1)
+
+    def skip(self, wish: Wish, turn: Turn) -> None:
+        """Let the job of the class with this turn come up, or the next after it."""
+        self._come_up(wish, bisect_left(self._turns[wish.place], turn))
+
+    def _come_up(self, wish: Wish, nth: int) -> None:
+        if nth < len(self._turns[wish.place]):
+            heappush(self._heap, wish._replace(turn=self._turns[wish.place][nth], nth=nth))
 
 
 def _growths(view: View, terrain: Terrain) -> Iterator[Wish]:

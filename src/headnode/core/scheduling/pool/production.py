@@ -11,6 +11,7 @@ from headnode.core.model.job import JobRequest, NodeGroupOp, UnitType
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId, Priority, Seconds
 from headnode.core.model.workload import Workload
+from headnode.core.scheduling.decision import Plan
 from headnode.core.scheduling.policies import Policy
 from headnode.core.scheduling.view import NodeView, RunningJob, Turn, View, WaitingClass, turn
 
@@ -28,16 +29,20 @@ class Production:
         self._requests: dict[tuple[int, float], JobRequest] = {}
         self._queue: dict[JobRequest, list[Turn]] = {}
         self._running: dict[int, RunningJob] = {}
-        self._changed = False
+        self._changed = self._freed = False
+        self._before: Plan | None = None
 
     def arrived(self, _now: float, job: int) -> None:
         """Put the job into the queue."""
         self._queue.setdefault(self._request(job), []).append(_turn(job))
         self._changed = True
 
-    def ended(self, _now: float, job: int) -> None:
+    def ended(self, now: float, job: int) -> None:
         """Take the job off the node."""
-        self._changed |= self._running.pop(job, None) is not None
+        running = self._running.pop(job, None)
+        if running is not None:
+            self._changed = True
+            self._freed |= running.end > now
 
     def expected_ends(self, now: float) -> None:
         """Take off the node what is over by the estimates."""
@@ -46,21 +51,28 @@ class Production:
 
     def starts(self, now: float) -> Sequence[int]:
         """Return what the plan for this instant starts."""
-        if not self._changed or not self._queue:
+        if not (self._changed or self.wakes() <= now) or not self._queue:
             return ()
-        self._changed = False
-        plan = self._plan(self._view(now))
+        plan = self._before = self._plan(self._view(now))
+        self._changed = self._freed = False
         return [self._started(now, start.job) for start in plan.starts]
 
     def wakes(self) -> float:
-        """Return inf: passes follow ends and arrivals."""
-        return inf
+        """Return when the plan wants to be asked again; other passes follow ends and arrivals."""
+        return inf if self._before is None else self._before.wake
 
     def _view(self, now: float) -> View:
         held = sum(processors for job in self._running.values() for _, processors in job.allocation)
         node = NodeView(self._facts, self._facts.processors - held, len(self._running))
         queue = [WaitingClass(request, turns) for request, turns in self._queue.items()]
-        return View(Instant(now), {NODE: node}, queue, list(self._running.values()))
+        return View(
+            Instant(now),
+            {NODE: node},
+            queue,
+            list(self._running.values()),
+            before=self._before,
+            freed=self._freed,
+        )
 
     def _started(self, now: float, job: int) -> int:
         request = self._request(job)

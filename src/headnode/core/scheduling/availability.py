@@ -1,0 +1,178 @@
+"""What is free from now on: processors, nodes, memory and licences over time.
+
+Running jobs give back what they hold when their limits are over; reservations are taken out.  Counted kind
+by kind of nodes; names matter only for what starts now (`Kinds`).  Whether a job fits is asked of the
+placement code, on the board of what is free all the time the job would run.
+
+Cost:  `first_fit` O(kinds the need may use + their stairs), and a placement where counts suffice.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import NamedTuple
+
+from headnode.core.model.job import UnitType
+from headnode.core.model.quantities import Instant
+from headnode.core.scheduling import returns
+from headnode.core.scheduling.board import Board, Fit, Piece
+from headnode.core.scheduling.future import Release
+from headnode.core.scheduling.kinds import Kind, Kinds
+from headnode.core.scheduling.need import Need
+from headnode.core.scheduling.placement import fewest, fit
+from headnode.core.scheduling.profile import Profile
+from headnode.core.scheduling.sweep_line import Changes, Course, first_instants
+from headnode.core.scheduling.terrain import Order
+
+OVERDUE = 1.0  # seconds that a job over its limit is expected to go on
+
+
+class Slot(NamedTuple):
+    """A place in the future: when, and one way to place the job then."""
+
+    at: Instant
+    fit: Fit
+
+
+class Availability:
+    """The future of a board.  The board itself is only looked at, for what is free of each node now.
+
+    Of kinds of several nodes, a slot that begins later names nodes only as examples of their kind.
+    """
+
+    def __init__(
+        self, now: Instant, board: Board, kinds: Kinds, releases: Sequence[Release], *, memory: bool
+    ) -> None:
+        self._now, self._board, self._kinds = now, board, kinds
+        self._kinds_in: dict[int, tuple[Order, list[int]]] = {}  # by identity: orders are long, and few
+        due = [each if each.at > now else each._replace(at=Instant(now + OVERDUE)) for each in releases]
+        counted = [node for kind in kinds.all for node in kind.nodes] if memory else []
+        self._free = returns.processors_or_nodes(now, board, kinds, due)
+        self._memory = returns.memory(now, board, counted, due)
+        self._licences = returns.licences(now, board, due)
+
+    def first_fit(self, need: Need, duration: float, after: Instant, until: float = inf) -> Slot | None:
+        """Return the first slot for the minimum that begins at or after an instant, and before `until`."""
+        if need.impossible:
+            return None
+        least, best = fewest(need), None
+        for order in need.alternatives:
+            for at in first_instants(self._courses(least, order, duration, after), after, until):
+                found = fit(least, self.board(at, at + duration))
+                if found is not None:
+                    best, until = Slot(Instant(at), found), at
+                    break
+        return best
+
+    def board(self, start: float, end: float) -> Board:
+        """Return what is free all the time between two instants; if it starts now, on which nodes it is."""
+        real, terrain = self._board, self._board.terrain
+        now = start <= self._now
+        free = [0] * len(terrain.names)
+        for kind, profile in zip(self._kinds.all, self._free, strict=True):
+            count = profile.least(start, end)
+            if len(kind.nodes) == 1:
+                free[kind.nodes[0]] = count
+            elif count > 0:
+                _spread(kind, count, free, real if now else None)
+        holders = [int(left < size) for left, size in zip(free, terrain.processors, strict=True)]
+        memory = list(real.memory) if now else [facts.memory for facts in terrain.facts]
+        for node, room in self._memory.items():
+            memory[node] = room.least(start, end)
+        licences = {feature: stairs.least(start, end) for feature, stairs in self._licences.items()}
+        return Board(terrain, free, real.jobs if now else holders, [False] * len(free), memory, licences)
+
+    def has_room(self, piece: Piece, start: float, end: float) -> bool:
+        """Return whether so much is free all the time between two instants, kind by kind."""
+        return all(stairs.least(start, end) >= amount for stairs, amount in self._parts(piece))
+
+    def take(self, piece: Piece, start: float, end: float) -> None:
+        """Take a piece from one instant until another."""
+        for stairs, amount in self._parts(piece):
+            stairs.take(start, end, amount)
+
+    def give(self, piece: Piece, start: float, end: float) -> None:
+        """Give back a piece that was taken."""
+        for stairs, amount in self._parts(piece):
+            stairs.give(start, end, amount)
+
+    def _parts(self, piece: Piece) -> list[tuple[Profile, int]]:
+        """Return what a piece takes of what."""
+        counts: Counter[int] = Counter()
+        for node, processors in piece.fit:
+            kind = self._kinds.of[node]
+            counts[kind] += 1 if self._kinds.all[kind].whole else processors
+        parts = [(self._free[kind], count) for kind, count in counts.items()]
+        if piece.memory and self._memory:
+            parts += [(self._memory[node], processors * piece.memory) for node, processors in piece.fit]
+        wished = piece.licences.items()
+        return parts + [(self._licences[name], count) for name, count in wished if name in self._licences]
+
+    def _courses(self, need: Need, order: Order, duration: float, after: float) -> list[Course]:
+        """Return what must come together for the minimum of a need on these nodes."""
+
+        def over_time(kind: int, worth: Callable[[int], int]) -> Changes:
+            return [
+                (at, later, worth(count)) for at, later, count in self._free[kind].windows(duration, after)
+            ]
+
+        kinds = self._in(order)
+        worths = {kind: self._worth(need, self._kinds.all[kind]) for kind in kinds}
+        amounts = [over_time(kind, worths[kind]) for kind in kinds]
+        courses = [Course(amounts, 1 if need.single else need.minimum)]
+        for node in need.required:
+            courses.append(Course([over_time(self._kinds.of[node], lambda count: count)], 1))
+        if need.share:
+            courses.append(Course(self._idle_units(need, kinds, duration, after), need.share))
+        for feature, stairs in self._licences.items():
+            wanted = need.fixed.get(feature, 0) + (feature in need.each)
+            if wanted:
+                courses.append(Course([stairs.windows(duration, after)], wanted))
+        return courses
+
+    def _idle_units(self, need: Need, kinds: Sequence[int], duration: float, after: float) -> list[Changes]:
+        units = self._board.terrain.units[need.unit]
+        found: list[Changes] = []
+        for kind in kinds:
+            (node, *_), size, _ = self._kinds.all[kind]
+            changes = self._free[kind].windows(duration, after)
+            found.append([(at, later, units[node] * (count == size)) for at, later, count in changes])
+        return found
+
+    def _worth(self, need: Need, kind: Kind) -> Callable[[int], int]:
+        """Return how many units so much of a kind is at most; for jobs on one node, whether it is enough."""
+        node, size = kind.nodes[0], kind.size
+        units = self._board.terrain.units[need.unit][node]
+        if kind.whole:
+            return lambda count: count * units
+        if need.single:
+            return lambda count: int(
+                (count // size * units if need.whole else count * units // size) >= need.minimum
+            )
+        if need.whole:
+            return lambda count: count // size * units
+        if need.unit is UnitType.PROCESSOR:
+            return lambda count: count
+        return lambda count: count * units // size
+
+    def _in(self, order: Order) -> list[int]:
+        """Return the kinds of these nodes."""
+        if id(order) not in self._kinds_in:
+            self._kinds_in[id(order)] = order, list(dict.fromkeys(self._kinds.of[node] for node in order))
+        return self._kinds_in[id(order)][1]
+
+
+def _spread(kind: Kind, count: int, free: list[int], real: Board | None) -> None:
+    """Put so much of a kind on its nodes: where it is free now, or in their order."""
+    for node in kind.nodes:
+        there = kind.size if real is None else 0 if real.owned[node] else real.free[node]
+        if kind.whole:
+            there = kind.size if real is None or real.is_idle(node) else 0
+            taken = there if count > 0 else 0
+            count -= taken > 0
+        else:
+            taken = min(there, count)
+            count -= taken
+        free[node] = taken
+        if count <= 0:
+            return
