@@ -1,0 +1,1 @@
+"""The report of the policy lab: one page that opens anywhere, without a network."""

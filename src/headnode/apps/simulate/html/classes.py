@@ -1,0 +1,86 @@
+"""Jobs of a kind, and what became of them: the middle one and the one that nine in ten do not exceed."""
+
+from collections.abc import Callable, Sequence
+from math import ceil
+from typing import NamedTuple
+
+from headnode.core.model.workload import Workload
+from headnode.core.scheduling.pool.figures import TAU
+
+_RUN_TIMES = (
+    (60, "under 1 min"),
+    (600, "1 to 10 min"),
+    (3600, "10 min to 1 h"),
+    (21600, "1 to 6 h"),
+    (86400, "6 h to a day"),
+)
+_LONGER = "over a day"
+
+
+class JobClass(NamedTuple):
+    """Jobs of a kind: its name and their places in the workload."""
+
+    name: str
+    places: Sequence[int]
+
+
+class Spread(NamedTuple):
+    """At least half of the values are no larger than `median`, nine in ten no larger than `ninth`."""
+
+    median: float
+    ninth: float
+
+
+def waits(workload: Workload, starts: Sequence[float]) -> list[float]:
+    """Return the wait of each job in seconds."""
+    return [start - submit for submit, start in zip(workload.submits, starts, strict=True)]
+
+
+def slowdowns(workload: Workload, starts: Sequence[float]) -> list[float]:
+    """Return the bounded slowdown of each job."""
+    return [
+        max(1.0, (wait + run_time) / max(run_time, TAU))
+        for wait, run_time in zip(waits(workload, starts), workload.run_times, strict=True)
+    ]
+
+
+def by_size(workload: Workload) -> list[JobClass]:
+    """Divide the jobs by their processors: 1, 2, 3 to 4, 5 to 8 and so on."""
+    return _divided(workload.processors, _size_rank, _size_name)
+
+
+def by_run_time(workload: Workload) -> list[JobClass]:
+    """Divide the jobs by the time they ran."""
+    return _divided(workload.run_times, _run_time_rank, _run_time_name)
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """Return the spread of values, of which there is one at least."""
+    ordered = sorted(values)
+    return Spread(ordered[ceil(len(ordered) * 0.5) - 1], ordered[ceil(len(ordered) * 0.9) - 1])
+
+
+def _divided(
+    sizes: Sequence[float], rank: Callable[[float], int], name: Callable[[int], str]
+) -> list[JobClass]:
+    found: dict[int, list[int]] = {}
+    for place, size in enumerate(sizes):
+        found.setdefault(rank(size), []).append(place)
+    return [JobClass(name(key), found[key]) for key in sorted(found)]
+
+
+def _size_rank(processors: float) -> int:
+    return (int(processors) - 1).bit_length()
+
+
+def _size_name(rank: int) -> str:
+    largest = 1 << rank
+    return str(largest) if rank <= 1 else f"{largest // 2 + 1:,} to {largest:,}"
+
+
+def _run_time_rank(seconds: float) -> int:
+    return next((rank for rank, (limit, _) in enumerate(_RUN_TIMES) if seconds < limit), len(_RUN_TIMES))
+
+
+def _run_time_name(rank: int) -> str:
+    return _RUN_TIMES[rank][1] if rank < len(_RUN_TIMES) else _LONGER

@@ -1,0 +1,68 @@
+"""Which processors a job may have had: a pool only counts them, a picture must put a bar somewhere."""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
+
+from headnode.core.model.errors import Broken
+from headnode.core.model.workload import Workload
+
+Strip = tuple[int, int]
+"""Processors side by side: the first, counted from 0, and their number."""
+
+
+def lanes(workload: Workload, starts: Sequence[float], processors: int) -> list[Sequence[Strip]]:
+    """Give every job processors while it runs: the first gap that it fits into, else the lowest free ones.
+
+    Raises:  Broken ``lanes`` when more processors are in use at once than there are.
+    """
+    free = _Free(processors)
+    running: list[tuple[float, int]] = []
+    found: list[Sequence[Strip]] = [()] * len(starts)
+    for place in sorted(range(len(starts)), key=starts.__getitem__):
+        start = starts[place]
+        while running and running[0][0] <= start:
+            free.give(found[heappop(running)[1]])
+        found[place] = free.take(workload.processors[place])
+        heappush(running, (start + workload.run_times[place], place))
+    return found
+
+
+class _Free:
+    """The free processors as gaps, lowest first, none beside another."""
+
+    def __init__(self, processors: int) -> None:
+        self._gaps: list[Strip] = [(0, processors)]
+
+    def take(self, count: int) -> Sequence[Strip]:
+        """Take so many out of the gaps."""
+        for at, (first, size) in enumerate(self._gaps):
+            if size >= count:
+                self._gaps[at : at + 1] = [(first + count, size - count)] if size > count else []
+                return ((first, count),)
+        return tuple(self._pieces(count))
+
+    def _pieces(self, count: int) -> Iterator[Strip]:
+        while count:
+            if not self._gaps:
+                raise Broken(
+                    code="lanes", what=f"{count} more processors are in use at once than the machine has"
+                )
+            first, size = self._gaps[0]
+            taken = min(size, count)
+            self._gaps[0:1] = [(first + taken, size - taken)] if size > taken else []
+            count -= taken
+            yield first, taken
+
+    def give(self, strips: Sequence[Strip]) -> None:
+        """Put processors back."""
+        for strip in strips:
+            insort(self._gaps, strip)
+            self._join(bisect_left(self._gaps, strip))
+
+    def _join(self, at: int) -> None:
+        for left in (at, at - 1):
+            if 0 <= left < len(self._gaps) - 1:
+                (first, size), (after, more) = self._gaps[left : left + 2]
+                if first + size == after:
+                    self._gaps[left : left + 2] = [(first, size + more)]

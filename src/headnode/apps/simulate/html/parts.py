@@ -1,0 +1,176 @@
+"""The parts of the page, in the order in which somebody who has to decide reads them."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import PurePath
+
+from lxml.etree import _Element
+from lxml.html.builder import E
+
+from headnode.apps.simulate.html import texts
+from headnode.apps.simulate.html.classes import by_run_time, by_size
+from headnode.apps.simulate.html.elements import figure, plain, section
+from headnode.apps.simulate.html.findings import headlines
+from headnode.apps.simulate.html.period import LENGTHS
+from headnode.apps.simulate.html.study import Study
+from headnode.apps.simulate.html.tables import classes_table, figures_table, longest_table, moved_tables
+
+LINKS = (
+    ("figures", "Figures"),
+    ("log", "The log"),
+    ("time", "Over time"),
+    ("kinds", "Sizes and lengths"),
+    ("changes", "Who gains, who loses"),
+    ("jobs", "Every job"),
+    ("machine", "The machine"),
+)
+_TALL, _MIDDLE, _LOW = 760, 640, 420  # heights of charts in pixels
+
+
+def heading(about: Study) -> str:
+    """Say in a line what the page is about: policies and log."""
+    *most, last = (one.outcome.policy for one in about.found)
+    return f"{', '.join(most)}{' and ' if most else ''}{last} on {PurePath(about.name).name}"
+
+
+def begin(about: Study) -> Iterator[_Element]:
+    """Yield what stands above all: title, what was simulated, what was found."""
+    yield E.h1(plain(heading(about)))
+    yield E.p(plain(" · ".join(_facts(about))), {"class": "about"})
+    sentences = [E.p(plain(sentence)) for sentence in headlines(about.found)]
+    yield E.div(*sentences, {"class": "found", "role": "note", "aria-label": "What was found"})
+    links = [E.a(title, href=f"#{anchor}") for anchor, title in LINKS if anchor != "changes" or about.several]
+    yield E.nav(*links, {"aria-label": "Parts of this page"})
+
+
+def _facts(about: Study) -> Iterator[str]:
+    yield f"{len(about.workload.numbers):,} jobs"
+    yield f"{about.processors:,} processors"
+    yield f"{about.calendar.said(about.first)} to {about.calendar.said(about.last)}"
+    yield f"ties {about.simulation.outcomes[0].ties.value}"
+    header = about.simulation.log.header
+    yield from (header[label] for label in ("Computer", "Installation") if header.get(label))
+
+
+def figures(about: Study) -> _Element:
+    """Return the table of figures."""
+    said = texts.FIGURES + (texts.BEST if about.several else "")
+    return section("figures", "Figures", figures_table(about.found), E.p(said, {"class": "note"}))
+
+
+def the_log(about: Study) -> _Element:
+    """Return what was left out of the log and what was changed, a sentence each."""
+    items = [E.li(plain(remark)) for remark in about.remarks]
+    told = E.ul(*items) if items else E.p(texts.NOTHING_LEFT_OUT)
+    return section("log", "What was left out of the log, and why", told)
+
+
+def over_time(details: Sequence[str]) -> _Element:
+    """Return the place of the charts over time."""
+    options = [E.option(f"{width} for each step", value=width) for width in details]
+    chooser = E.div(E.label("Steps", E.select(*options, id="detail")), {"class": "controls"})
+    return section(
+        "time",
+        "The machine over time",
+        *([chooser] if len(details) > 1 else []),
+        figure(
+            "over-time",
+            "Step curves of processors in use, jobs waiting and processors these ask for, for every policy",
+            _TALL,
+            texts.OVER_TIME,
+        ),
+    )
+
+
+def kinds(about: Study) -> _Element:
+    """Return waits and slowdowns by size and by run time."""
+    work, found = about.workload, about.found
+    return section(
+        "kinds",
+        "Waits and slowdowns, by size and length of jobs",
+        figure("by-size", "Waits and bounded slowdowns of jobs by processors", _MIDDLE, texts.KINDS),
+        classes_table(work, by_size(work), found, "Processors"),
+        figure("by-run-time", "Waits and bounded slowdowns of jobs by run time", _MIDDLE, texts.KINDS),
+        classes_table(work, by_run_time(work), found, "Run time"),
+    )
+
+
+def changes(about: Study) -> _Element:
+    """Return who starts earlier and who later, and who by most."""
+    first = about.found[0].outcome.policy
+    return section(
+        "changes",
+        "Who gains and who loses",
+        figure(
+            "changes",
+            f"How many jobs start earlier or later than under {first}, by how much",
+            _LOW,
+            texts.CHANGES,
+        ),
+        *moved_tables(about),
+    )
+
+
+def jobs(about: Study) -> _Element:
+    """Return the table of all jobs, to search and to sort."""
+    moved = E.label(
+        "Under any other policy",
+        E.select(
+            E.option("start any time", value="any"),
+            E.option("some start earlier", value="sooner"),
+            E.option("some start later", value="later"),
+            id="job-moved",
+        ),
+    )
+    controls = E.div(
+        E.label("Job number begins with", E.input(type="search", id="job-number", inputmode="numeric")),
+        E.label("Processors, at least", E.input(type="number", id="job-size", min="1", step="1")),
+        *([moved] if about.several else []),
+        E.button("Save all as CSV", type="button", id="jobs-file"),
+        {"class": "controls"},
+    )
+    shown = E.table(
+        E.caption("All jobs; click a heading to sort"),
+        E.thead(E.tr(id="jobs-head")),
+        E.tbody(id="jobs-body"),
+        {"class": "chooser"},
+    )
+    turn = E.div(
+        E.button("◀ before", type="button", id="jobs-back"),
+        E.span(id="jobs-said", role="status"),
+        E.button("next ▶", type="button", id="jobs-on"),
+        {"class": "controls"},
+    )
+    wide = E.div(shown, {"class": "wide", "tabindex": "0", "role": "region", "aria-label": "All jobs"})
+    return section(
+        "jobs", "Every job", *([] if about.several else [longest_table(about)]), controls, wide, turn
+    )
+
+
+def machine(about: Study) -> _Element:
+    """Return the chart of jobs on processors."""
+    policies = [
+        E.option(plain(one.outcome.policy), value=str(place)) for place, one in enumerate(about.found)
+    ]
+    lengths = [E.option(title, value=str(seconds)) for seconds, title in LENGTHS]
+    kind = {"type": "number", "step": "any"} if about.calendar.zero is None else {"type": "datetime-local"}
+    unit = "From day" if about.calendar.zero is None else f"From ({about.calendar.zone})"
+    controls = E.div(
+        E.label("Policy", E.select(*policies, id="gantt-policy")),
+        E.label(unit, E.input(kind, id="gantt-begin")),
+        E.label("Length", E.select(*lengths, E.option("as zoomed", value=""), id="gantt-length")),
+        E.button("◀ earlier", type="button", id="gantt-back"),
+        E.button("later ▶", type="button", id="gantt-on"),
+        {"class": "controls"},
+    )
+    return section(
+        "machine",
+        "Jobs on processors",
+        controls,
+        E.p(id="gantt-said", role="status"),
+        figure(
+            "gantt",
+            "Jobs as bars on processors over time, coloured by how long they waited",
+            _MIDDLE,
+            texts.MACHINE,
+        ),
+    )

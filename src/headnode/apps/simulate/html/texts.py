@@ -1,0 +1,29 @@
+"""What the page says beside its figures: what they mean, and what is shown."""
+
+FIGURES = (
+    "Utilisation is the part of all processors in use during the makespan, which goes from the first "
+    "arrival to the last end. The bounded slowdown of a job is (wait + run time) / run time, where no "
+    "run time counts as less than 10 s; the table has the mean of all jobs."
+)
+BEST = " The best of each column is bold. Jobs earlier and later are counted against the first line."
+NOTHING_LEFT_OUT = (
+    "Nothing was left out and nothing was changed: every line of the log was replayed as it stands."
+)
+OVER_TIME = (
+    "For the processors in use, each step is the average over its time. For what waits, it is the most "
+    "that waited at any moment of its time, so that no peak is hidden. Point at a step for the average, "
+    "the lowest and the highest. Click a policy to leave it out, twice to see it alone. Drag over the "
+    "chart to look closer, double-click to get back."
+)
+KINDS = (
+    "Dots are medians: half of the jobs have no more. Whiskers end where nine in ten jobs have no more. "
+    "The scale is logarithmic."
+)
+CHANGES = "The share of all jobs that start so much earlier or later. Point at a bar for the number of jobs."
+MACHINE = (
+    "At first, this is the busiest day under the policy with the shortest mean wait: the day on which "
+    "waiting jobs ask for most processors. The simulation counts processors and does not name them. "
+    "Here, each job gets the first gap it fits into when it starts, or else the lowest free processors, "
+    "in several pieces."
+)
+NO_SCRIPT = "The charts and the table of all jobs need JavaScript. All other figures are here without it."
