@@ -41,7 +41,7 @@ PLACES: dict[str, dict[str, str]] = {
         "pause": "node_change",
         "resume": "node_change",
     },
-    "cluster": {"view": "cluster", "params": "cluster"},
+    "cluster": {"view": "cluster", "params": "cluster", "history": "cluster"},
     "": {
         "up": "up",
         "down": "down",

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from headnode.apps.server import explaining, verbs_cluster, verbs_jobs, verbs_tasks
+from headnode.apps.server import explaining, verbs_cluster, verbs_jobs, verbs_past, verbs_tasks
 from headnode.apps.server import wishes as w
 from headnode.apps.server.desk import Desk
 from headnode.core.formats.nearest import nearest
@@ -35,6 +35,7 @@ VERBS: Mapping[str, tuple[type[w.Wish], Verb]] = MappingProxyType(
         "job": (w.JobWish, verbs_jobs.job),
         "jobs": (w.ListWish, verbs_jobs.jobs),
         "history": (w.HistoryWish, verbs_jobs.history),
+        "past_jobs": (w.PastWish, verbs_past.past_jobs),
         "explain_job": (w.JobWish, explaining.explain_job),
         "export_job": (w.ExportWish, verbs_jobs.export_job),
         "tasks": (w.TasksWish, verbs_tasks.tasks),

@@ -96,6 +96,21 @@ class HistoryWish(JobWish, frozen=True):
     limit: int = 200
 
 
+class PastWish(Wish, frozen=True):
+    """past_jobs."""
+
+    after: int = 0
+    limit: int = 1000
+    since: float | None = None
+    until: float | None = None
+
+
+class PredictionsWish(Wish, frozen=True):
+    """predictions."""
+
+    since: float | None = None
+
+
 class ExportWish(JobWish, frozen=True):
     """export_job."""
 

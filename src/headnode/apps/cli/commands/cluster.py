@@ -1,9 +1,11 @@
-"""``hn cluster view`` and ``params``: the cluster as a whole."""
+"""``hn cluster view``, ``params`` and ``history``: the cluster as a whole."""
 
 from headnode.apps.cli.command import FORMAT, Command
-from headnode.apps.cli.options import nearest, usage
-from headnode.apps.cli.screens.cluster import PARAM_COLUMNS, param_row, view
+from headnode.apps.cli.options import Option, nearest, usage
+from headnode.apps.cli.period import SINCE, UNTIL, period, told_on_terminal
+from headnode.apps.cli.screens.cluster import PARAM_COLUMNS, param_row, past, view
 from headnode.apps.cli.sheet import Sheet
+from headnode.apps.cli.words import counted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,6 +38,24 @@ def params(asked: "Asked", client: "Client", out: "Output") -> int:
     return 0
 
 
+def history(asked: "Asked", client: "Client", out: "Output") -> int:
+    """Tell what the jobs that are over were like, or write them as a job log."""
+    from headnode.apps.simulate.history import ask_history, summary, write_history
+
+    path, whole = asked.text("swf"), asked.flag("whole-seconds")
+    if whole and path is None:
+        raise usage("only a log has seconds that could be rounded", "give --swf FILE too, or leave it out")
+    found = ask_history(client, *period(asked), told_on_terminal())
+    if path is None:
+        told = summary(found)
+        out.sheet(Sheet("Cluster", [past(told)], told))
+        return 0
+    write_history(path, found, whole_seconds=whole)
+    jobs = counted(len(found.jobs), "job")
+    out.said(f"{jobs} written to {path}.", {"file": path, "jobs": len(found.jobs)}, path)
+    return 0
+
+
 def _chosen(listed: "list[dict[str, Any]]", names: list[str]) -> "list[dict[str, Any]]":
     by_name = {param["name"].lower(): param for param in listed}
     for name in names:
@@ -56,5 +76,22 @@ COMMANDS = (
         params,
         options=(FORMAT,),
         example="hn cluster params HeartbeatInterval=30",
+    ),
+    Command(
+        "history",
+        "",
+        "Tell what the jobs that are over were like, or write them as a job log",
+        history,
+        options=(
+            Option(
+                "swf", "FILE", "Write them in the Standard Workload Format; packed if it ends with .gz or .xz"
+            ),
+            Option("whole-seconds", "", "With --swf: round times, for programs that read whole numbers only"),
+            SINCE,
+            UNTIL,
+            FORMAT,
+        ),
+        example="hn cluster history --since 30d --swf last-month.swf.gz",
+        notes=("In the log users are numbers; their names are not in it.",),
     ),
 )

@@ -1,34 +1,56 @@
-"""``hn simulate``: what a policy would have done to the jobs of a log.  No head is needed."""
+"""``hn simulate``: what a policy would have done to the jobs of a log, or of the cluster's own past."""
 
 from headnode.apps.cli.command import Command
 from headnode.apps.cli.options import Option, usage
+from headnode.apps.cli.period import SINCE, UNTIL, period, told_on_terminal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from headnode.apps.cli.options import Asked
     from headnode.apps.cli.output import Output
     from headnode.apps.client.client import Client
     from headnode.apps.simulate.machine import Machine
     from headnode.apps.simulate.simulation import Scene, Simulation
+    from headnode.core.formats.swf import Log
     from headnode.core.scheduling.pool.ties import Ties
 
 DEFAULT_POLICY = "easy"
 _COLUMNS = ("Policy", "Jobs", "Mean wait (s)", "Bounded slowdown", "Utilisation", "Makespan (s)")
 
 
-def run(asked: "Asked", _client: "Client", out: "Output") -> int:
-    """Replay the log under the policies asked for and print their figures side by side."""
+def run(asked: "Asked", client: "Client", out: "Output") -> int:
+    """Replay the log or the cluster's past under the policies asked for; print the figures side by side."""
+    if asked.flag("history"):
+        return _replay_history(asked, client, out)
+    if "since" in asked.options or "until" in asked.options:
+        raise usage("a log is replayed whole", "leave out --since and --until, or give --history")
     if len(asked.words) != 1:
-        raise usage("one job log must be named", "write: hn simulate LOG --policy easy")
+        raise usage(
+            "one job log must be named", "write: hn simulate LOG --policy easy, or --history for a log"
+        )
+    from headnode.apps.simulate.report import remarks
+
+    return _replay(asked, asked.words[0], remarks, out)
+
+
+def _replay_history(asked: "Asked", client: "Client", out: "Output") -> int:
+    if asked.words:
+        raise usage("with --history no log is read", f"leave out {asked.words[0]!r}, or --history")
+    from headnode.apps.simulate.history import history_log, remarks_on_jobs
+
+    with history_log(client, *period(asked), told_on_terminal()) as past:
+        return _replay(asked, past.path, lambda log: remarks_on_jobs(log, past), out)
+
+
+def _replay(asked: "Asked", path: str, remarks: "Callable[[Log], Iterator[str]]", out: "Output") -> int:
     policies, starts_file = _policies(asked), asked.text("starts")
     if starts_file is not None and len(policies) > 1:
         raise usage("a starts file is for one policy", "leave out --compare, or --starts")
-    from headnode.apps.simulate.report import remarks
     from headnode.apps.simulate.starts_file import write_starts
 
-    simulation = _simulated(asked.words[0], policies, _scene(asked))
+    simulation = _simulated(path, policies, _scene(asked))
     for remark in remarks(simulation.log):
         out.note(remark)
     if starts_file is not None:
@@ -114,10 +136,13 @@ def _show(simulation: "Simulation", out: "Output") -> None:
 COMMANDS = (
     Command(
         "simulate",
-        "LOG",
-        "Tell what a policy would have done to the jobs of a log",
+        "LOG | --history",
+        "Tell what a policy would have done to the jobs of a log, or to the cluster's own",
         run,
         options=(
+            Option("history", "", "Instead of a log, the jobs of the running cluster that are over"),
+            SINCE,
+            UNTIL,
             Option("policy", "POLICY", "fcfs, easy (the default), conservative or conservative-replan"),
             Option("compare", "POLICY,...", "Run these as well and show all side by side", repeats=True),
             Option("processors", "NUMBER", "Size of the machine; without it, what the log's header says"),

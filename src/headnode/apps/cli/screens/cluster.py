@@ -1,6 +1,6 @@
 """What people see of the cluster and its parameters."""
 
-from headnode.apps.cli.words import counted, instant
+from headnode.apps.cli.words import counted, instant, span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,6 +29,23 @@ def view(cluster: "Mapping[str, Any]") -> dict[str, str]:
 
 def _counts(by_state: "Mapping[str, int]") -> str:
     return ", ".join(f"{count} {state.lower()}" for state, count in by_state.items() if count) or "none"
+
+
+def past(told: "Mapping[str, Any]") -> dict[str, str]:
+    """Return what is told of the jobs that are over."""
+    wait = told["wait"]
+    return {
+        "Cluster": told["cluster"],
+        "Jobs": _counts(told["jobs"]),
+        "First Submission": instant(told["first_submitted"]),
+        "Last Submission": instant(told["last_submitted"]),
+        "Users": str(told["users"]),
+        "Never Started": str(told["never_started"]),
+        "Without Limit": str(told["without_limit"]),
+        "Processor Hours": f"{told['processor_seconds'] / 3600:.1f}",
+        "Wait": "" if wait["mean"] is None else f"{span(wait['median'])} median, {span(wait['mean'])} mean",
+        "Not Over": f"{told['running']} running, {told['queued']} queued",
+    }
 
 
 def param_row(param: "Mapping[str, Any]") -> dict[str, str]:

@@ -1,0 +1,69 @@
+"""The verbs of the local protocol that are about the past of the whole cluster."""
+
+import asyncio
+from typing import Any
+
+from headnode import __version__
+from headnode.apps.server import wishes as w
+from headnode.apps.server.desk import Desk
+from headnode.core.lifecycle.states import PEOPLE_SAY, JobState
+from headnode.core.model.quantities import FOREVER, Instant
+from headnode.core.model.user import User
+from headnode.engine import past
+
+Object = dict[str, Any]
+LONGEST_PAGE = 5000  # ended jobs looked at for one answer
+
+
+async def past_jobs(desk: Desk, by: User, wish: w.PastWish) -> Object:  # noqa: ARG001  (everybody sees all)
+    """Show a page of the jobs that are over, in the order of their ids, and what is still to come.
+
+    It reads beside the event loop: a page of a thousand takes some 50 ms.
+    """
+    since = None if wish.since is None else Instant(wish.since)
+    until = None if wish.until is None else Instant(wish.until)
+    limit = min(max(1, wish.limit), LONGEST_PAGE)
+    archive = desk.lookups.archive
+    page = await asyncio.to_thread(past.past_jobs, archive, wish.after, limit, since, until)
+    answer: Object = {"jobs": [_shown(job) for job in page.jobs], "more": page.more}
+    if wish.after == 0:
+        answer |= _about(desk)
+    return answer
+
+
+def _about(desk: Desk) -> Object:
+    """Return what a log of this cluster says of it, and how many jobs are not over."""
+    counts, nodes = desk.cluster.counts, desk.cluster.nodes.values()
+    return {
+        "cluster": desk.name,
+        "version": __version__,
+        "processors": sum(node.facts.processors for node in nodes),
+        "nodes": len(nodes),
+        "ended": sum(desk.lookups.archive.count_ended(owner=None).values()),
+        "queued": counts.get(JobState.QUEUED, 0),
+        "running": counts.get(JobState.RUNNING, 0) + counts.get(JobState.ENDING, 0),
+    }
+
+
+def _shown(job: past.PastJob) -> Object:
+    request = job.request
+    return {
+        "id": job.id,
+        "owner": job.owner,
+        "name": job.name,
+        "project": job.project,
+        "state": PEOPLE_SAY[JobState(job.state)],
+        "submitted": job.submitted,
+        "started": job.started,
+        "ended": job.ended,
+        "processors": job.processors,
+        "minimum": request.minimum,
+        "maximum": request.maximum,
+        "unit": request.unit.value,
+        "run_time": None if request.run_time == FOREVER else request.run_time,
+        "priority": job.priority,
+        "exclusive": request.exclusive,
+        "memory": job.memory,
+        "parents": list(job.parents),
+        "requeues": job.requeues,
+    }
