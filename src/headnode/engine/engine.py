@@ -157,9 +157,10 @@ class Engine:
         return policy(view_of(self.cluster, now))
 
     def _record(self, facts: list[Event]) -> None:
-        alive = self.cluster.jobs
-        over = {record.id: record for record in self.cluster.over if record.id not in alive}
-        ended = [ended_job(self.cluster, record) for record in over.values()]
+        alive, ended = self.cluster.jobs, []
+        if self.cluster.over:
+            over = {record.id: record for record in self.cluster.over if record.id not in alive}
+            ended = [ended_job(self.cluster, record) for record in over.values()]
         revived = [event.job for event in facts if isinstance(event, JobRevived) and event.job in alive]
         self.number = self.journal.append(facts, ended, revived)
         self.cluster.over.clear()

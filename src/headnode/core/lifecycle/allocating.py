@@ -36,11 +36,12 @@ def _free(cluster: Cluster, record: JobRecord, node: str, count: int) -> list[in
 
 
 def exclusive_holder(cluster: Cluster, node: str) -> JobId | None:
-    """Return the job that owns all of a node, if one does."""
-    for job in cluster.holders.get(node, ()):
-        if cluster.request(cluster.jobs[job]).exclusive:
-            return job
-    return None
+    """Return the job that owns all of a node, if one does: then nobody else holds anything there."""
+    holders = cluster.holders.get(node, ())
+    if len(holders) != 1:
+        return None
+    (job,) = holders
+    return job if cluster.request(cluster.jobs[job]).exclusive else None
 
 
 def surplus(cluster: Cluster, record: JobRecord, now: Instant) -> list[e.AllocationShrunk]:

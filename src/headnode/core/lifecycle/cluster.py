@@ -11,7 +11,7 @@ import msgspec
 
 from headnode.core.lifecycle.flow import Flow
 from headnode.core.lifecycle.records import JobRecord, NodeRecord, decode_spec
-from headnode.core.lifecycle.requests import request_of
+from headnode.core.lifecycle.requests import request_in, request_of
 from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import Broken, NotFound
 from headnode.core.model.job import JobRequest, JobSpec
@@ -107,7 +107,7 @@ class Cluster:
     def request(self, record: JobRecord) -> JobRequest:
         """Return what the scheduler needs to know of a job."""
         known = self._classes.get(record.id)
-        return known if known is not None else request_of(self.spec(record))
+        return known if known is not None else request_in(record.spec)
 
     def turn(self, record: JobRecord) -> Turn:
         """Return the place of a job in the queue: smaller goes first."""
@@ -134,7 +134,8 @@ class Cluster:
         self.counts[record.state] -= 1
         record.state = state
         self.counts[state] = self.counts.get(state, 0) + 1
-        self.touched.add(record.id)
+        if record.run is not None:  # nothing follows inside a job of which nothing was started
+            self.touched.add(record.id)
         self.pass_needed = True
 
     def enqueue(self, record: JobRecord) -> None:
@@ -150,7 +151,7 @@ class Cluster:
     def _line_up(self, record: JobRecord) -> None:
         if record.waits_for:
             return
-        request = request_of(decode_spec(record.spec))
+        request = request_in(record.spec)
         turns = self.queue.get(request)
         if turns is None:
             turns = self.queue[request] = []
@@ -218,7 +219,7 @@ class Cluster:
         if run is None:
             raise Broken(code="no-run", what=f"job {record.id} is {record.state} and has no run")
         self.running.add(record.id)
-        self._classes[record.id] = request_of(decode_spec(record.spec))
+        self._classes[record.id] = request_in(record.spec)
         for node, processors in run.allocation.items():
             self.take(record.id, node, processors)
         self.flows[record.id] = Flow(record, run)
@@ -238,20 +239,16 @@ class Cluster:
 
     def take(self, job: JobId, node: str, processors: tuple[int, ...]) -> None:
         """Mark processors of a node as held by a job."""
-        free = self.free.setdefault(node, [])
-        for number in processors:
-            if number in free:
-                free.remove(number)
+        gone = set(processors)
+        self.free[node] = [number for number in self.free.get(node, ()) if number not in gone]
         self.holders.setdefault(node, set()).add(job)
 
     def give_back(self, job: JobId, node: str, processors: tuple[int, ...]) -> None:
         """Mark processors of a node as free; the job holds nothing else there, or says so by `take`."""
         record = self.nodes.get(node)
         there = record.facts.processors if record else 0
-        free = self.free.setdefault(node, [])
-        for number in processors:
-            if number < there and number not in free:
-                insort(free, number)
+        back = [number for number in processors if number < there]
+        self.free[node] = sorted({*self.free.get(node, ()), *back})
         self.holders.setdefault(node, set()).discard(job)
         self.pass_needed = True
 

@@ -1,6 +1,7 @@
 """Decide about whole jobs: creating, submitting, starting, growing, running again."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle import events as e
@@ -8,7 +9,15 @@ from headnode.core.lifecycle.allocating import pick
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.events import Event
 from headnode.core.lifecycle.permission import may_change
-from headnode.core.lifecycle.records import JobRecord, Run, encode_record, encode_spec
+from headnode.core.lifecycle.records import (
+    MOST_REMEMBERED,
+    SMALL,
+    JobRecord,
+    Run,
+    decode_spec,
+    encode_record,
+    encode_spec,
+)
 from headnode.core.lifecycle.states import JobState
 from headnode.core.model.checks import check, check_runnable
 from headnode.core.model.errors import BadRequest, NotAllowed, NotFound, WrongState
@@ -22,7 +31,8 @@ LONGEST_HOLD = 366 * 86400  # seconds
 
 def create(cluster: Cluster, command: c.CreateJob, now: Instant) -> list[Event]:
     """Make a job, and submit it if that is wished."""
-    check(command.spec)
+    spec = command.spec
+    encoded = _checked(spec)
     job = JobId(cluster.next_job)
     made = e.JobCreated(
         at=now,
@@ -30,17 +40,35 @@ def create(cluster: Cluster, command: c.CreateJob, now: Instant) -> list[Event]:
         owner=command.by.name,
         uid=command.by.uid,
         gid=command.by.gid,
-        spec=encode_spec(command.spec),
+        spec=encoded,
     )
     if not command.submit:
         return [made]
-    return [made, _submission(cluster, job, command.spec, command.by, command.parents, now)]
+    return [made, _submission(cluster, job, spec, command.by, command.parents, now)]
+
+
+def _checked(spec: JobSpec) -> bytes:
+    """Return the encoded description, or refuse a wrong one.  Equal small ones of late are checked once."""
+    try:
+        data = encode_spec(spec)
+    except (UnicodeEncodeError, OverflowError):
+        check(spec)  # says what is wrong with it
+        raise
+    if len(data) > SMALL:
+        check(spec)
+    else:
+        _check_small(data)
+    return data
+
+
+@lru_cache(MOST_REMEMBERED)
+def _check_small(data: bytes) -> None:
+    check(decode_spec(data))
 
 
 def _submission(
     cluster: Cluster, job: JobId, spec: JobSpec, by: User, ended: Mapping[int, str], now: Instant
 ) -> e.JobSubmitted:
-    check(spec)
     check_hold(spec, now)
     check_privileges(spec, by)
     check_runnable(spec)
@@ -111,7 +139,9 @@ def submit(cluster: Cluster, command: c.SubmitJob, now: Instant) -> list[Event]:
             what=f"job {record.id} is {record.state.value}: only a job that was not submitted can be",
             fix=f"copy it: hn job clone {record.id}; or run it again: hn job requeue {record.id}",
         )
-    return [_submission(cluster, record.id, cluster.spec(record), command.by, command.parents, now)]
+    spec = cluster.spec(record)
+    check(spec)
+    return [_submission(cluster, record.id, spec, command.by, command.parents, now)]
 
 
 def set_progress(cluster: Cluster, command: c.SetProgress, now: Instant) -> list[Event]:

@@ -11,6 +11,7 @@ from headnode.core.lifecycle.events import Place
 from headnode.core.lifecycle.flow import Flow
 from headnode.core.lifecycle.records import JobRecord, TaskProgress
 from headnode.core.lifecycle.units import units_in
+from headnode.core.model.job import UnitType
 from headnode.core.model.node import NodeState
 from headnode.core.model.quantities import Instant
 from headnode.core.model.task import TaskSpec
@@ -27,7 +28,7 @@ def dispatches(cluster: Cluster, record: JobRecord, now: Instant) -> list[e.Inst
     other at the same place, because a round trip costs more than they do.
     """
     flow = cluster.flow(record.id)
-    free = {node: list(numbers) for node, numbers in flow.free.items()}
+    free = dict(flow.free)  # its lists are replaced, never changed
     found: list[e.InstancesDispatched] = []
     full: set[tuple[tuple[str, ...], str]] = set()  # nodes and groups that a task before has claimed
     for index in tuple(flow.ready):
@@ -59,7 +60,7 @@ def _fill(progress: TaskProgress, flow: Flow, room: "_Room") -> tuple[list[Batch
     """Return the places with the attempts that go there, and whether instances are left without a place."""
     left = iter(progress.queued)
     waiting = len(progress.queued)
-    depth = _depth(progress, waiting, max(1, len(flow.lanes) + room.count_places()))
+    depth = _depth(progress, waiting, flow, room) if waiting > 1 else 1
     batches: list[Batch] = [
         (place, _next(progress, left, depth - live))
         for place, live in _own_lanes(progress)
@@ -90,13 +91,14 @@ def _next(progress: TaskProgress, left: Iterator[int], most: int) -> list[tuple[
     return taken
 
 
-def _depth(progress: TaskProgress, waiting: int, lanes: int) -> int:
+def _depth(progress: TaskProgress, waiting: int, flow: Flow, room: "_Room") -> int:
     """Return how many instances one place should have; 1 unless they are known to be short.
 
     Never more than half of what would be a fair share, so that all places end together.
     """
     if not progress.ended:
         return 1
+    lanes = max(1, len(flow.lanes) + room.count_places())
     mean = max(progress.ended_time / progress.ended, AHEAD / MOST_AHEAD)
     return max(1, min(int(AHEAD / mean), MOST_AHEAD, waiting // (2 * lanes)))
 
@@ -107,18 +109,17 @@ class _Room:
     def __init__(self, cluster: Cluster, flow: Flow, task: TaskSpec, free: dict[str, list[int]]) -> None:
         self._flow, self._task, self._free = flow, task, free
         self._cluster = cluster
+        self._named = {name.lower() for name in task.required_nodes}
         self.nodes = [node for node in flow.run.allocation if self._may_use(node)]
 
     def _may_use(self, node: str) -> bool:
-        task = self._task
         record = self._cluster.nodes.get(node)
         if record is None or record.state not in (NodeState.READY, NodeState.PAUSED):
             return False
-        named = {name.lower() for name in task.required_nodes}
-        groups = {group.lower() for group in record.facts.groups}
-        return (not named or node.lower() in named) and (
-            not task.node_group or task.node_group.lower() in groups
-        )
+        if self._named and node.lower() not in self._named:
+            return False
+        group = self._task.node_group.lower()
+        return not group or group in {known.lower() for known in record.facts.groups}
 
     def count_places(self) -> int:
         """Return about how many instances fit beside each other."""
@@ -132,7 +133,7 @@ class _Room:
     def place(self) -> Place | None:
         """Take room for one instance out of the free processors; None when there is not enough."""
         offers = self._offers()
-        required = len({name.lower() for name in self._task.required_nodes})
+        required = len(self._named)
         if required > 1 and len(offers) < required:
             return None
         if sum(units for _, _, units in offers) < self._task.minimum:
@@ -145,13 +146,10 @@ class _Room:
             if wanted <= later:
                 break
             used = min(units, wanted - later)
-            taken = (
-                numbers
-                if self._task.exclusive or used == self._held_units(node)
-                else numbers[: used * self._per_unit(node)]
-            )
-            place.append((node, tuple(taken)))
-            self._free[node] = [number for number in self._free[node] if number not in taken]
+            whole = self._task.exclusive or used == self._held_units(node)
+            taken = len(numbers) if whole else used * self._per_unit(node)
+            place.append((node, tuple(numbers[:taken])))
+            self._free[node] = numbers[taken:]
             wanted -= used
             if wanted == 0:
                 break
@@ -166,10 +164,13 @@ class _Room:
             whole = len(numbers) == len(held)
             if self._task.exclusive and not whole:
                 continue
-            units = min(len(numbers) // self._per_unit(node), self._held_units(node))
+            units = len(numbers) if self._flow.spec.unit is UnitType.PROCESSOR else self._units(node, numbers)
             if units:
                 offers.append((node, numbers, units))
         return offers
+
+    def _units(self, node: str, numbers: list[int]) -> int:
+        return min(len(numbers) // self._per_unit(node), self._held_units(node))
 
     def _held_units(self, node: str) -> int:
         """Return how many of the job's units it has on a node; a rest that is less than one counts as one."""

@@ -69,7 +69,9 @@ class Flow:
             for node, processors in place:
                 taken.setdefault(node, set()).update(processors)
         self.free = {
-            node: [number for number in processors if number not in taken.get(node, ())]
+            node: [number for number in processors if number not in taken[node]]
+            if node in taken
+            else list(processors)
             for node, processors in self.run.allocation.items()
         }
 
@@ -93,9 +95,8 @@ class Flow:
         """Take the processors of a place, once for all the instances that go there."""
         if place not in self.lanes:
             for node, processors in place:
-                free = self.free[node]
-                for number in processors:
-                    free.remove(number)
+                gone = set(processors)
+                self.free[node] = [number for number in self.free[node] if number not in gone]
         self.lanes[place] = self.lanes.get(place, 0) + instances
 
     def vacate(self, place: Place) -> None:
@@ -107,8 +108,7 @@ class Flow:
         del self.lanes[place]
         for node, processors in place:
             if node in self.free:
-                for number in processors:
-                    insort(self.free[node], number)
+                self.free[node] = sorted((*self.free[node], *processors))
 
     def task_changed(self, index: int) -> None:
         """A task's instances were dispatched, ended or came back: put `ready` right."""

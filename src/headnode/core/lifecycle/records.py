@@ -3,6 +3,8 @@
 A queued job is small: its description stays encoded until somebody needs it.
 """
 
+from functools import lru_cache
+
 import msgspec
 
 from headnode.core.lifecycle.events import Cause, Outcome, Place
@@ -95,6 +97,9 @@ class NodeRecord(msgspec.Struct):
     since: Instant  # when it came into this state
 
 
+SMALL = 4096  # bytes of an encoded description, such as jobs have that come by the thousand
+MOST_REMEMBERED = 1024  # small descriptions
+
 _spec_encoder = msgspec.msgpack.Encoder()
 _spec_decoder = msgspec.msgpack.Decoder(JobSpec)
 _record_decoder = msgspec.msgpack.Decoder(JobRecord)
@@ -106,7 +111,12 @@ def encode_spec(spec: JobSpec) -> bytes:
 
 
 def decode_spec(data: bytes) -> JobSpec:
-    """Return the description that `data` holds."""
+    """Return the description that `data` holds.  Small ones of late are remembered: many jobs are alike."""
+    return _decode_small(data) if len(data) <= SMALL else _spec_decoder.decode(data)
+
+
+@lru_cache(MOST_REMEMBERED)
+def _decode_small(data: bytes) -> JobSpec:
     return _spec_decoder.decode(data)
 
 

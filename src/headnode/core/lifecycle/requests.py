@@ -4,6 +4,9 @@ Source: HPC Pack automatic calculation: the smallest size is the largest minimum
 what all tasks could use together.
 """
 
+from functools import lru_cache
+
+from headnode.core.lifecycle.records import MOST_REMEMBERED, SMALL, decode_spec
 from headnode.core.model.job import JobRequest, JobSpec
 
 
@@ -34,3 +37,13 @@ def request_of(spec: JobSpec) -> JobRequest:
         maximum_processors_per_node=spec.maximum_processors_per_node,
         node_share=max((task.minimum for task in spec.tasks if task.exclusive), default=0),
     )
+
+
+def request_in(data: bytes) -> JobRequest:
+    """Return the request of the description that `data` holds; equal small ones of late share one."""
+    return _request_in_small(data) if len(data) <= SMALL else request_of(decode_spec(data))
+
+
+@lru_cache(MOST_REMEMBERED)
+def _request_in_small(data: bytes) -> JobRequest:
+    return request_of(decode_spec(data))
