@@ -1,5 +1,6 @@
 """The charts of kinds of jobs: how long they wait, and whom a policy moves."""
 
+import re
 from collections.abc import Callable, Sequence
 from math import log10
 
@@ -15,6 +16,7 @@ from headnode.core.model.workload import Workload
 
 _SLOWDOWNS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000, 100_000, 1_000_000)
 _GAP = "<br>"
+_BREAKS = re.compile(r"(over|under|to|the|same|days|h|min) ")  # where names of steps are broken into lines
 
 
 def by_class(
@@ -97,12 +99,13 @@ def changes(found: Sequence[Finding], first: str) -> go.Figure:
     """Draw how many jobs start earlier and later than under the first policy, by how much."""
     traces = [_steps(place, one) for place, one in enumerate(found) if one.difference is not None]
     figure = chart(traces, barmode="group", bargap=0.25)
-    names = [step.replace(" earlier", f"{_GAP}earlier").replace(" later", f"{_GAP}later") for step in STEPS]
     figure.update_xaxes(
         title=f"Start, compared with {label(first)}",
         tickvals=list(range(len(STEPS))),
-        ticktext=[name.replace("at the same time", f"at the{_GAP}same time") for name in names],
+        ticktext=[_BREAKS.sub(rf"\1{_GAP}", step) for step in STEPS],
         showgrid=False,
+        tickangle=0,
+        tickfont={"size": 11},
     )
     figure.update_yaxes(title="Jobs (%)", rangemode="tozero")
     return figure

@@ -1,6 +1,6 @@
 """The chart of the machine's days: processors in use, jobs waiting, and what they ask for."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
@@ -12,8 +12,9 @@ from headnode.apps.simulate.html.look import colour, label, settle
 from headnode.apps.simulate.html.study import Study
 from headnode.apps.simulate.simulation import Outcome
 
-_FEW, _MANY = 130, 1600  # steps: to see the year at a glance, and to look into it
-_TITLES = ("Processors in use (%)", "Jobs waiting (most)", "Processors they ask for (most)")
+_FEW, _MANY = 200, 1600  # steps: to see the year at a glance, and to look into it
+_TITLES = ("Processors in use (%)", "Jobs waiting", "Processors asked for")
+_ROWS = len(_TITLES)
 
 
 class OverTime(NamedTuple):
@@ -25,8 +26,17 @@ class OverTime(NamedTuple):
 
 def over_time(about: Study) -> OverTime:
     """Draw what happened over time, for every policy."""
-    details = {span(steps.width): _traces(about, steps) for steps in _grids(about)}
+    changes = [change for one in about.found for change in _changes(about, one.outcome)]
+    details = {span(steps.width): _traces(about, changes, steps) for steps in _grids(about)}
     return OverTime(_figure(about, next(iter(details.values()))), details)
+
+
+def _changes(about: Study, outcome: Outcome) -> Iterator[Mapping[float, int]]:
+    """Yield the changes of the level of each row of the chart."""
+    work = about.workload
+    yield in_use(work, outcome.starts)
+    yield waiting(work, outcome.starts, [1] * len(work.numbers))
+    yield waiting(work, outcome.starts, work.processors)
 
 
 def _grids(about: Study) -> list[Grid]:
@@ -35,47 +45,37 @@ def _grids(about: Study) -> list[Grid]:
     return [fine] if coarse.width == fine.width else [coarse, fine]
 
 
-def _traces(about: Study, steps: Grid) -> dict[str, Any]:
-    curves = [curve for outcome in about.simulation.outcomes for curve in _curves(about, outcome, steps)]
+def _traces(about: Study, changes: Sequence[Mapping[float, int]], steps: Grid) -> dict[str, Any]:
+    used = 100 / about.processors
+    rows = [_row(drawn(change, steps), place % _ROWS, used) for place, change in enumerate(changes)]
     return {
-        "x0": [about.calendar.axis(steps.begin)] * len(curves),
-        "dx": [about.calendar.width(steps.width)] * len(curves),
-        "y": [curve[0] for curve in curves],
-        "customdata": [curve[1] for curve in curves],
+        "x0": [about.calendar.axis(steps.begin)] * len(rows),
+        "dx": [about.calendar.width(steps.width)] * len(rows),
+        # A step is drawn from its point to the next; the last one needs an end.
+        "y": [[*heights, heights[-1]] for heights, _ in rows],
+        "customdata": [[*levels, levels[-1]] for _, levels in rows],
     }
 
 
-_Drawn = tuple[Sequence[float], Sequence[tuple[float, float, float]]]
-"""Heights, and for each of them the mean, the lowest and the highest level."""
-
-
-def _curves(about: Study, outcome: Outcome, steps: Grid) -> Sequence[_Drawn]:
-    work, size = about.workload, about.processors
-    use = drawn(in_use(work, outcome.starts), steps)
-    jobs = drawn(waiting(work, outcome.starts, [1] * len(work.numbers)), steps)
-    asked = drawn(waiting(work, outcome.starts, work.processors), steps)
-    used = _said(use, 100 / size)
-    return ([mean for mean, _, _ in used], used), (jobs.highest, _said(jobs)), (asked.highest, _said(asked))
-
-
-def _said(curve: Curve, factor: float = 1) -> list[tuple[float, float, float]]:
-    rows = zip(curve.means, curve.lowest, curve.highest, strict=True)
-    return [
-        (round(mean * factor, 1), round(low * factor, 1), round(high * factor, 1)) for mean, low, high in rows
-    ]
+def _row(curve: Curve, row: int, used: float) -> tuple[Sequence[float], Sequence[tuple[float, float, float]]]:
+    """Return the heights of the steps, and for each the mean, the lowest and the highest level."""
+    factor = used if row == 0 else 1
+    means, lowest, highest = ([round(level * factor, 1) for level in levels] for levels in curve)
+    return means if row == 0 else highest, list(zip(means, lowest, highest, strict=True))
 
 
 def _figure(about: Study, data: dict[str, Any]) -> go.Figure:
-    figure = make_subplots(rows=3, cols=1, shared_xaxes=True, vertical_spacing=0.06)
+    figure = make_subplots(rows=_ROWS, cols=1, shared_xaxes=True, vertical_spacing=0.06)
     for place, outcome in enumerate(about.simulation.outcomes):
-        for row in range(3):
+        for row in range(_ROWS):
             figure.add_trace(_trace(place, outcome, row, data), row=row + 1, col=1)
     settle(figure, hovermode="x unified")
     kind = "linear" if about.calendar.zero is None else "date"
     figure.update_xaxes(type=kind, hoverformat=",.1f" if kind == "linear" else "%a %d %b %Y, %H:%M")
-    figure.update_xaxes(title=about.calendar.title, row=3, col=1)
+    figure.update_xaxes(title=about.calendar.title, row=_ROWS, col=1)
     for row, title in enumerate(_TITLES, start=1):
         figure.update_yaxes(title=title, rangemode="tozero", row=row, col=1)
+    figure.update_yaxes(range=[0, 103], row=1, col=1)
     return figure
 
 
@@ -88,5 +88,5 @@ def _trace(place: int, outcome: Outcome, row: int, data: dict[str, Any]) -> go.S
         mode="lines",
         line={"shape": "hv", "width": 1.6, "color": colour(place)},
         hovertemplate=f"%{{customdata[0]:,}}{unit} (%{{customdata[1]:,}} to %{{customdata[2]:,}}{unit})",
-        **{key: values[place * 3 + row] for key, values in data.items()},
+        **{key: values[place * _ROWS + row] for key, values in data.items()},
     )

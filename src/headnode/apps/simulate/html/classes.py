@@ -46,7 +46,8 @@ def slowdowns(workload: Workload, starts: Sequence[float]) -> list[float]:
 
 def by_size(workload: Workload) -> list[JobClass]:
     """Divide the jobs by their processors: 1, 2, 3 to 4, 5 to 8 and so on."""
-    return _divided(workload.processors, _size_rank, _size_name)
+    largest = max(workload.processors)
+    return _divided(workload.processors, _size_rank, lambda rank: _size_name(rank, largest))
 
 
 def by_run_time(workload: Workload) -> list[JobClass]:
@@ -73,9 +74,9 @@ def _size_rank(processors: float) -> int:
     return (int(processors) - 1).bit_length()
 
 
-def _size_name(rank: int) -> str:
-    largest = 1 << rank
-    return str(largest) if rank <= 1 else f"{largest // 2 + 1:,} to {largest:,}"
+def _size_name(rank: int, largest: int) -> str:
+    least, most = (1 << rank) // 2 + 1, min(1 << rank, largest)
+    return f"{most:,}" if least >= most else f"{least:,} to {most:,}"
 
 
 def _run_time_rank(seconds: float) -> int:

@@ -27,11 +27,11 @@ def section(name: str, title: str, *content: Content) -> _Element:
 
 
 def figure(name: str, label: str, height: int, caption: str) -> _Element:
-    """Return the place of a chart; `label` tells those who cannot see it what it shows."""
+    """Return the place of the chart of that name; `label` tells those who cannot see it what it shows."""
     found: _Element = E.figure(
         E.div(
             {
-                "id": name,
+                "id": f"{name}-chart",
                 "class": "chart",
                 "role": "img",
                 "aria-label": plain(label),

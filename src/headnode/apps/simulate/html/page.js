@@ -42,10 +42,10 @@ const offAxis = (place) => {
 
 // ---- the charts that came with the page
 
-for (const [id, figure] of Object.entries(known.charts)) Plotly.newPlot(id, figure.data, figure.layout, CONFIG);
+for (const [id, figure] of Object.entries(known.charts)) Plotly.newPlot(`${id}-chart`, figure.data, figure.layout, CONFIG);
 
 const detail = at("detail");
-if (detail) detail.addEventListener("change", () => Plotly.restyle("over-time", known.details[detail.value]));
+if (detail) detail.addEventListener("change", () => Plotly.restyle("over-time-chart", known.details[detail.value]));
 
 addEventListener("beforeprint", () => {
   for (const folded of document.querySelectorAll("details")) folded.open = true;
@@ -78,6 +78,7 @@ const WAITS = [ // up to so many seconds, in this colour
   [21600, "up to 6 h", "#d9ab2c"], [DAY, "up to a day", "#e07b39"], [Infinity, "over a day", "#d2455f"],
 ];
 const MOST_BARS = 4000;
+const STEPS = [60, 300, 600, 1800, 3600, 10800, 21600, DAY, 2 * DAY, 7 * DAY]; // between marks, in seconds
 
 class Gantt {
   constructor(jobs, policies) {
@@ -96,7 +97,7 @@ class Gantt {
     at("gantt-begin").addEventListener("change", (event) => this.move(this.read(event.target)));
     at("gantt-back").addEventListener("click", () => this.move(this.begin - this.length));
     at("gantt-on").addEventListener("click", () => this.move(this.begin + this.length));
-    this.drawn = this.draw().then(() => at("gantt").on("plotly_relayout", (change) => this.zoomed(change)));
+    this.drawn = this.draw().then(() => at("gantt-chart").on("plotly_relayout", (change) => this.zoomed(change)));
   }
 
   read(input) {
@@ -163,7 +164,7 @@ class Gantt {
       marker: { color: colour, line: { width: [], color: [] } },
     }));
     for (const job of found) this.add(traces, job, found.length < 400);
-    return Plotly.react("gantt", traces, this.layout(), CONFIG);
+    return Plotly.react("gantt-chart", traces, this.layout(), CONFIG);
   }
 
   add(traces, job, named) {
@@ -198,8 +199,21 @@ class Gantt {
   layout() {
     const layout = structuredClone(known.gantt.layout);
     layout.xaxis.range = [onAxis(this.begin), onAxis(this.begin + this.length)];
-    if (known.zero !== null) layout.xaxis.range = layout.xaxis.range.map((ms) => new Date(ms).toISOString().slice(0, 19));
+    if (known.zero === null) Object.assign(layout.xaxis, this.marks());
+    else layout.xaxis.range = layout.xaxis.range.map((ms) => new Date(ms).toISOString().slice(0, 19));
     return layout;
+  }
+
+  // Days have hours, not tenths; where there are dates, the axis knows that itself.
+  marks() {
+    const step = STEPS.find((seconds) => this.length / seconds <= 8) || Math.ceil(this.length / 8 / DAY) * DAY;
+    const first = Math.ceil(this.begin / step);
+    const seconds = Array.from({ length: Math.floor((this.begin + this.length) / step) - first + 1 }, (_, mark) => (first + mark) * step);
+    const said = (second, mark) => {
+      const [day, time] = moment(second).split(", ");
+      return step % DAY === 0 ? day : mark === 0 || time === "00:00" ? `${time}<br>${day}` : time;
+    };
+    return { tickvals: seconds.map(onAxis), ticktext: seconds.map(said) };
   }
 
   say(shown, all) {
@@ -212,6 +226,7 @@ class Gantt {
 
   fill() {
     const begin = at("gantt-begin");
+    at("gantt-policy").value = this.policies.indexOf(this.policy);
     begin.value = known.zero === null ? +(this.begin / DAY).toFixed(3)
       : new Date((known.zero + this.begin) * 1000).toISOString().slice(0, 16);
     const length = at("gantt-length");
@@ -232,30 +247,36 @@ class Chooser {
     this.gantt = gantt;
     this.page = 0;
     this.columns = this.allColumns();
-    this.sorted = this.columns[this.columns.length - 1];
+    this.sorted = this.columns.at(-1); // what changes most comes first; if nothing is compared, who waits longest
     this.down = true;
     for (const id of ["job-number", "job-size", "job-moved"]) at(id)?.addEventListener("input", () => { this.page = 0; this.choose(); });
+    at("job-policy")?.addEventListener("input", () => { this.page = 0; this.choose(); });
     at("jobs-back").addEventListener("click", () => { this.page--; this.draw(); });
     at("jobs-on").addEventListener("click", () => { this.page++; this.draw(); });
     at("jobs-file").addEventListener("click", () => this.save());
-    at("jobs-head").append(...this.columns.map((column) => this.head(column)), document.createElement("th"));
+    at("jobs-head").append(...this.columns.map((column) => this.head(column)));
     this.choose();
   }
 
   allColumns() {
     const { numbers, submits, processors, runTimes } = this.jobs;
-    const [first, ...others] = this.policies;
     const waits = this.policies.map((policy) => ({ title: `Wait, ${policy.name}`, value: (job) => policy.waits[job], said: span }));
-    const changes = others.map((policy) => ({
-      title: `Change, ${policy.name}`, value: (job) => policy.waits[job] - first.waits[job], said: changed, bySize: true,
-    }));
+    const change = {
+      get title() { return `Start, ${other().name}`; }, value: (job) => this.change(job), said: changed, bySize: true,
+    };
+    const other = () => this.policies[at("job-policy").value];
     return [
-      { title: "Job", value: (job) => Number(numbers[job]), said: (_, job) => numbers[job] },
-      { title: "Submitted", value: (job) => submits[job], said: moment },
+      { title: "Job", value: (job) => Number(numbers[job]) },
+      { title: "Submitted", value: (job) => submits[job], said: (seconds) => moment(seconds).replace(/^[A-Z][a-z]+ /, "") },
       { title: "Processors", value: (job) => processors[job], said: counted },
       { title: "Run time", value: (job) => runTimes[job], said: span },
-      ...waits, ...changes,
+      ...waits, ...(this.policies.length > 1 ? [change] : []),
     ];
+  }
+
+  // By how much a job starts later, below 0 if earlier, under the chosen policy than under the first.
+  change(job) {
+    return this.policies[at("job-policy").value].waits[job] - this.policies[0].waits[job];
   }
 
   head(column) {
@@ -279,11 +300,10 @@ class Chooser {
     const number = at("job-number").value.trim();
     const size = Number(at("job-size").value) || 0;
     const moved = at("job-moved")?.value || "any";
-    const wanted = this.policies.slice(1);
     const sign = { any: null, sooner: -1, later: 1 }[moved];
     this.chosen = [...this.jobs.submits.keys()].filter((job) =>
       this.jobs.numbers[job].startsWith(number) && this.jobs.processors[job] >= size
-      && (sign === null || wanted.some((policy) => Math.sign(policy.waits[job] - this.policies[0].waits[job]) === sign)));
+      && (sign === null || Math.sign(this.change(job)) === sign));
     this.sort();
   }
 
@@ -312,22 +332,25 @@ class Chooser {
 
   row(job) {
     const row = document.createElement("tr");
-    const cells = this.columns.map(({ value, said, bySize }, place) => {
-      const cell = document.createElement(place ? "td" : "th");
+    const cells = this.columns.slice(1).map(({ value, said, bySize }) => {
+      const cell = document.createElement("td");
       cell.textContent = said(value(job), job);
-      if (!place) cell.scope = "row";
       if (bySize && value(job)) cell.className = value(job) < 0 ? "sooner" : "later";
       return cell;
     });
-    const show = document.createElement("button");
-    show.type = "button";
-    show.textContent = "show";
-    show.ariaLabel = `Show job ${this.jobs.numbers[job]} in the chart of processors`;
-    show.addEventListener("click", () => this.gantt.show(job));
-    const last = document.createElement("td");
-    last.append(show);
-    row.append(...cells, last);
+    row.append(this.name(job), ...cells);
     return row;
+  }
+
+  name(job) {
+    const [cell, show] = [document.createElement("th"), document.createElement("button")];
+    cell.scope = "row";
+    show.type = "button";
+    show.textContent = this.jobs.numbers[job];
+    show.title = "Show it in the chart of processors";
+    show.addEventListener("click", () => this.gantt.show(job));
+    cell.append(show);
+    return cell;
   }
 
   // The same as --starts, with the start under every policy; all jobs, whatever is chosen.

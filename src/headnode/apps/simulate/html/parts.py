@@ -66,8 +66,8 @@ def the_log(about: Study) -> _Element:
 
 def over_time(details: Sequence[str]) -> _Element:
     """Return the place of the charts over time."""
-    options = [E.option(f"{width} for each step", value=width) for width in details]
-    chooser = E.div(E.label("Steps", E.select(*options, id="detail")), {"class": "controls"})
+    options = [E.option(width, value=width) for width in details]
+    chooser = E.div(E.label("Length of a step", E.select(*options, id="detail")), {"class": "controls"})
     return section(
         "time",
         "The machine over time",
@@ -112,24 +112,15 @@ def changes(about: Study) -> _Element:
 
 def jobs(about: Study) -> _Element:
     """Return the table of all jobs, to search and to sort."""
-    moved = E.label(
-        "Under any other policy",
-        E.select(
-            E.option("start any time", value="any"),
-            E.option("some start earlier", value="sooner"),
-            E.option("some start later", value="later"),
-            id="job-moved",
-        ),
-    )
     controls = E.div(
         E.label("Job number begins with", E.input(type="search", id="job-number", inputmode="numeric")),
         E.label("Processors, at least", E.input(type="number", id="job-size", min="1", step="1")),
-        *([moved] if about.several else []),
+        *(_comparison(about) if about.several else []),
         E.button("Save all as CSV", type="button", id="jobs-file"),
         {"class": "controls"},
     )
     shown = E.table(
-        E.caption("All jobs; click a heading to sort"),
+        E.caption("Click a heading to sort, a job to see it on its processors"),
         E.thead(E.tr(id="jobs-head")),
         E.tbody(id="jobs-body"),
         {"class": "chooser"},
@@ -144,6 +135,16 @@ def jobs(about: Study) -> _Element:
     return section(
         "jobs", "Every job", *([] if about.several else [longest_table(about)]), controls, wide, turn
     )
+
+
+def _comparison(about: Study) -> Iterator[_Element]:
+    """Yield the choice of a policy to compare with the first, and of whom it moves."""
+    first, *others = (one.outcome.policy for one in about.found)
+    policies = [E.option(plain(policy), value=str(place)) for place, policy in enumerate(others, start=1)]
+    moves = {"any": "at any time", "sooner": "earlier", "later": "later"}
+    starts = [E.option(title, value=value) for value, title in moves.items()]
+    yield E.label(plain(f"Compared with {first}, jobs start under"), E.select(*policies, id="job-policy"))
+    yield E.label("earlier or later", E.select(*starts, id="job-moved"))
 
 
 def machine(about: Study) -> _Element:
