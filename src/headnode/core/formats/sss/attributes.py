@@ -191,8 +191,7 @@ ATTRIBUTES = (
 _SHAPES: tuple[type[Property], ...] = tuple(dict.fromkeys([Property, *(row.shape for row in ATTRIBUTES)]))
 
 BY_SHAPE: Mapping[type[Property], Mapping[str, AttributeRow]] = {
-    shape: {row.name: row for row in reversed(ATTRIBUTES) if issubclass(shape, row.shape)}
-    for shape in _SHAPES
+    shape: {row.name: row for row in ATTRIBUTES if issubclass(shape, row.shape)} for shape in _SHAPES
 }
 """The attributes that each struct has, by their names."""
 

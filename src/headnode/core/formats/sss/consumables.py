@@ -32,7 +32,7 @@ class Unit(StrEnum):
         >>> Unit.KB.size, Unit.DB.size == 2**100
         (1024, True)
         """
-        return 1024 ** list(Unit).index(self)
+        return 1 << 10 * list(Unit).index(self)
 
 
 UNWRITTEN = Unit.MB  # the documents leave it open; their examples (Memory 1024) only make sense so

@@ -131,3 +131,9 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     awareness: Awareness | None = None  # of the Data element, as are `kept` and `unknown`
     kept: tuple[tuple[str, str], ...] = ()
     unknown: tuple[Property, ...] = ()
+
+    @property
+    def needs_data(self) -> bool:
+        """Whether it can be written in a Data element only."""
+        alone = len(self.entries) == 1 and not isinstance(self.entries[0], Reference)
+        return not alone or bool(self.files or self.unknown or self.kept or self.awareness)

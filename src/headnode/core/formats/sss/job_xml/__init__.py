@@ -1,0 +1,1 @@
+"""SSS job objects as XML: read, repaired, written."""

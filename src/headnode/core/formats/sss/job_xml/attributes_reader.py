@@ -1,0 +1,155 @@
+"""Reading the attributes of elements by their rows.
+
+Source: SSS 3.1.0, the sections of each element, "Requested" and "awarenessPolicy".
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from lxml import etree
+
+from headnode.core.formats.fidelity import Awareness, Kind
+from headnode.core.formats.sss.attributes import AWARENESS, BY_SHAPE, AttributeRow, attributes_of
+from headnode.core.formats.sss.job_xml.findings import Findings, local
+from headnode.core.formats.sss.properties import Op
+from headnode.core.formats.sss.rows import Place, Row
+from headnode.core.formats.sss.selections import Selection
+from headnode.core.formats.sss.value_types import ValueType
+from headnode.core.model.errors import BadRequest
+
+Fields = dict[str, Any]
+_SILENT = ("{http://www.w3.org/2001/XMLSchema-instance}", "{http://www.w3.org/XML/1998/namespace}")
+_POLICY = "awarenessPolicy"
+_ELSEWHERE = {name: row for rows in BY_SHAPE.values() for name, row in rows.items()}
+
+
+class AttributesReader:
+    """Reads attributes; those that are not understood are kept, and told by the policy of the element."""
+
+    def __init__(self, findings: Findings, *, lenient: bool) -> None:
+        self._findings, self._lenient = findings, lenient
+
+    def policy(self, element: etree._Element, inherited: Awareness) -> tuple[Awareness | None, Awareness]:
+        """Return the awareness policy that is written on `element`, and the one that counts for it."""
+        text = element.get(_POLICY)
+        if text is None:
+            return None, inherited
+        written: Awareness = self.value(element, _POLICY, text, AWARENESS)
+        return written, written
+
+    def of_part(self, element: etree._Element, inherited: Awareness) -> tuple[Fields, Awareness]:
+        """Read the attributes of an element that holds others; none but the policy is known there."""
+        written, policy = self.policy(element, inherited)
+        kept = tuple((str(name), str(text)) for name, text in element.attrib.items() if name != _POLICY)
+        for name, _ in kept:
+            self._tell_unknown(element, name, policy, (_POLICY,))
+        return {"awareness": written, "kept": kept}, policy
+
+    def named(self, element: etree._Element, inherited: Awareness, name: str) -> tuple[str, Fields]:
+        """Read the attributes of an element that must be called by its attribute `name`."""
+        written, policy = self.policy(element, inherited)
+        called = element.get(name, "").strip()
+        if not called:
+            self._refuse_missing(element, name)
+        kept = tuple(
+            (str(key), str(text)) for key, text in element.attrib.items() if key not in (_POLICY, name)
+        )
+        if local(element) != "File":  # which may have its owner, mode and more
+            for key, _ in kept:
+                self._tell_unknown(element, key, policy, (name, _POLICY))
+        return called, {"awareness": written, "kept": kept}
+
+    def of_property(self, element: etree._Element, row: Row, place: Place, policy: Awareness) -> Fields:
+        """Read the attributes of a property."""
+        rows = attributes_of(row)
+        fields: Fields = {}
+        kept: list[tuple[str, str]] = []
+        for key, text in ((str(key), str(text)) for key, text in element.attrib.items()):
+            name = self._spelled(element, key, rows)
+            attribute = rows.get(name)
+            if attribute is None:
+                self._tell_unknown(element, name, policy, rows)
+                kept.append((key, text))
+                continue
+            self._check_place(element, attribute, place, row, text)
+            if text.strip() and not self._take(element, attribute, key, text, policy, fields):
+                kept.append((key, text))
+        if kept:
+            fields["kept"] = tuple(kept)
+        self._check_required(element, rows, fields)
+        return fields
+
+    def value(self, element: etree._Element, name: str, text: str, type_: ValueType) -> Any:
+        """Return the value of an attribute.
+
+        Raises:  BadRequest with the place of the attribute.
+        """
+        try:
+            return type_.read(text.strip())
+        except BadRequest as wrong:
+            self._findings.refuse(wrong.code, element, f"attribute {name!r}: {wrong.what}", wrong.fix, name)
+
+    def _take(
+        self,
+        element: etree._Element,
+        row: AttributeRow,
+        name: str,
+        text: str,
+        policy: Awareness,
+        fields: Fields,
+    ) -> bool:
+        """Put a value into `fields`; False when its word is not understood."""
+        if not row.type.words:
+            fields[row.field] = self.value(element, name, text, row.type)
+            return True
+        try:
+            fields[row.field] = row.type.read(text.strip())
+        except BadRequest as wrong:
+            what = f"attribute {name!r}: {wrong.what}: kept, without effect; {wrong.fix}"
+            self._findings.unknown(policy, element, what, name)
+            return False
+        return True
+
+    def _spelled(self, element: etree._Element, name: str, rows: Mapping[str, AttributeRow]) -> str:
+        if not self._lenient or name in rows:
+            return name
+        meant = next((right for right in rows if right.lower() == name.lower()), name)
+        if meant != name and meant not in element.attrib:
+            self._findings.add(
+                Kind.TRANSLATED, element, f"repaired: attribute {name!r} is read as {meant!r}", name
+            )
+            return meant
+        return name
+
+    def _check_place(
+        self, element: etree._Element, attribute: AttributeRow, place: Place, row: Row, text: str
+    ) -> None:
+        """Refuse what only requested properties have; in 3.0.3, names of nodes may be matched anywhere."""
+        matching = attribute.field == "op" and text.strip().lower() == Op.MATCH.lower()
+        if attribute.requested and place is not Place.REQUESTED:
+            if issubclass(row.shape, Selection) and matching:
+                return
+            what = f"attribute {attribute.name!r} belongs to requested properties only"
+            fix = f"put {local(element)} into a Requested element"
+            self._findings.refuse("misplaced", element, what, fix, attribute.name)
+
+    def _check_required(
+        self, element: etree._Element, rows: Mapping[str, AttributeRow], fields: Fields
+    ) -> None:
+        for name, row in rows.items():
+            if row.required and not fields.get(row.field):
+                self._refuse_missing(element, name)
+
+    def _refuse_missing(self, element: etree._Element, name: str) -> None:
+        self._findings.refuse(
+            "missing", element, f"attribute {name!r} is missing", f'write {name}="..." in the tag'
+        )
+
+    def _tell_unknown(self, element: etree._Element, name: str, policy: Awareness, names: Any) -> None:
+        if name.startswith(_SILENT):
+            return
+        hint = self._findings.hint(name, [*names])
+        if name in _ELSEWHERE and not hint:
+            hint = "; it belongs to other elements"
+        what = f"attribute {name!r} is not known here: kept, without effect{hint}"
+        self._findings.unknown(policy, element, what, name)

@@ -1,0 +1,133 @@
+"""What must hold between the elements of a document: ids, groups, dependencies, files.
+
+Source: SSS 3.1.0, Tables 25-1 to 25-6, "JobGroup" (its jobs form no circle), "Executable", "Requested".
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from lxml import etree
+from msgspec.structs import replace
+
+from headnode.core.formats.fidelity import Kind
+from headnode.core.formats.sss.constraints import Dependency
+from headnode.core.formats.sss.job_object import Job, Part, TaskGroup
+from headnode.core.formats.sss.job_xml.elements import Elements
+from headnode.core.formats.sss.job_xml.findings import Findings, local
+from headnode.core.formats.sss.properties import Property
+from headnode.core.formats.sss.rows import Row
+from headnode.core.model.circles import find_circle
+
+MOST_PARENTHESES = 100  # open at a time
+Found = Sequence[tuple[etree._Element, Any]]
+
+
+class Checks:
+    """Checks one document."""
+
+    def __init__(
+        self, findings: Findings, elements: Elements, root: etree._Element, *, lenient: bool
+    ) -> None:
+        self._findings, self._elements, self._root = findings, elements, root
+        self._lenient = lenient
+        self._given: set[str] = set()  # ids in the document, once they are needed
+        self._last = 0
+
+    def distinct(self, found: Found) -> None:
+        """Refuse two parts with the same id, and a task group with more tasks than it counts."""
+        ids: set[str] = set()
+        for element, part in found:
+            if not isinstance(part, Part):
+                continue
+            if part.id and part.id in ids:
+                what = f"two elements {local(element)} have the id {part.id!r}"
+                self._findings.refuse("given-twice", element, what, "give each an id of its own")
+            ids.add(part.id)
+            if isinstance(part, TaskGroup):
+                self._task_count(element, part)
+
+    def _task_count(self, element: etree._Element, part: TaskGroup) -> None:
+        count = part.value("TaskCount")
+        if isinstance(count, int) and len(part.tasks) > count:
+            what = f"it holds {len(part.tasks)} tasks, and its TaskCount is {count}"
+            self._findings.refuse("task-count", element, what, "correct one of them")
+
+    def missing(self, element: etree._Element, row: Row) -> Property:
+        """Refuse a part without what it must have; leniently, number it."""
+        if not self._lenient:
+            self._findings.refuse("missing", element, f"it has no {row.name}", f"write {row.name} in it")
+        if not self._given:
+            texts = ((one.text or "").strip() for one in self._root.iter(etree.Element))
+            self._given = {"", *texts}
+        name = ""
+        while name in self._given:
+            self._last += 1
+            name = f"{local(element).lower()}{self._last}"
+        self._given.add(name)
+        what = f"repaired: it has no {row.name}, and is called {name!r}"
+        self._findings.add(Kind.APPROXIMATED, element, what)
+        return Property(name=row.name, value=name)
+
+    def groups(self, element: etree._Element, found: Sequence[Property]) -> tuple[Property, ...]:
+        """Return requested properties whose parentheses are in order.
+
+        The published example opens with -1 and closes with 1: when that alone is wrong, the signs are
+        turned.
+        """
+        signs = [one.group for one in found]
+        if not any(signs) or _in_order(signs):
+            return tuple(found)
+        if not _in_order([-sign for sign in signs]):
+            what = "the parentheses that group opens and closes do not match, or are too many"
+            fix = 'open with group="1" on the first property and close with group="-1" on the last'
+            self._findings.refuse("groups", element, what, fix)
+        what = "the signs of group are turned: a positive number opens, a negative one closes"
+        self._findings.add(Kind.TRANSLATED, element, what)
+        return tuple(replace(one, group=-one.group) for one in found)
+
+    def circle(self, jobs: Found) -> None:
+        """Refuse jobs that wait for each other."""
+        elements = {job.id: element for element, job in jobs if isinstance(job, Job)}
+        by_name: dict[str, list[str]] = {}
+        for _, job in jobs:
+            if isinstance(job, Job):
+                by_name.setdefault(job.name, []).append(job.id)
+        graph = {
+            job.id: [other for wish in job.all("Dependency") for other in _meant(wish, by_name)]
+            for _, job in jobs
+            if isinstance(job, Job)
+        }
+        circle = find_circle(graph)
+        if circle:
+            what = f"jobs wait for each other in a circle: {' -> '.join(circle)}"
+            fix = "take one of the dependencies out"
+            self._findings.refuse("circle", elements[circle[0]], what, fix)
+
+    def fragments(self, files: Collection[str]) -> None:
+        """Refuse an Executable that means a File which is not there; leniently, tell it."""
+        for name, element in self._elements.fragments:
+            if name in files:
+                continue
+            what = f"the executable is the file {name!r}, which is not in the document"
+            if not self._lenient:
+                fix = f"put the job into a Data element with <File id={name!r}> beside it"
+                self._findings.refuse("no-file", element, what, fix)
+            self._findings.add(Kind.APPROXIMATED, element, what)
+
+
+def _in_order(signs: Sequence[int]) -> bool:
+    """Whether parentheses open before they close, all are closed, and not too many are open."""
+    depth = 0
+    for sign in signs:
+        depth += sign
+        if not 0 <= depth <= MOST_PARENTHESES:
+            return False
+    return depth == 0
+
+
+def _meant(wish: Property, by_name: dict[str, list[str]]) -> list[str]:
+    """Return the ids of the jobs that a dependency means."""
+    if not isinstance(wish, Dependency):
+        return []
+    other = str(wish.value)
+    return by_name.get(other, []) if wish.by_name else [other]

@@ -1,0 +1,207 @@
+"""Reading the elements of properties by their rows.
+
+Source: SSS 3.1.0, Tables 25-1 to 25-6 and the sections of each element.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from lxml import etree
+from msgspec.structs import replace
+
+from headnode.core.formats.compute_cluster_xml.unknown import element_text
+from headnode.core.formats.fidelity import Awareness, Kind
+from headnode.core.formats.sss.constraints import Distribution, Extension
+from headnode.core.formats.sss.consumables import Consumable
+from headnode.core.formats.sss.job_xml.attributes_reader import AttributesReader, Fields
+from headnode.core.formats.sss.job_xml.findings import Findings, local
+from headnode.core.formats.sss.job_xml.shapes import finished, is_amount
+from headnode.core.formats.sss.properties import Kept, Property
+from headnode.core.formats.sss.rows import NODE_PROPERTIES, Place, Row
+from headnode.core.formats.sss.streams import Environment, Variable
+from headnode.core.formats.sss.structured_rows import ADAPTER, NETWORK
+from headnode.core.formats.sss.tables import SPELLINGS, WRAPPED, Spelling, names_in
+from headnode.core.formats.sss.value_types import STRING
+from headnode.core.formats.sss.versions import Version
+from headnode.core.model.errors import BadRequest
+
+_IN_LOWER = {place: {name.lower(): name for name in names} for place, names in SPELLINGS.items()}
+_ANYWHERE = {name for names in SPELLINGS.values() for name in names}
+
+
+class Elements:
+    """Reads properties, and remembers which version their names are of."""
+
+    def __init__(self, findings: Findings, prefix: str, *, lenient: bool) -> None:
+        self.attributes = AttributesReader(findings, lenient=lenient)
+        self.spoken: Counter[Version] = Counter()
+        self.first: dict[tuple[Version, str], tuple[etree._Element, Row]] = {}
+        self.fragments: list[tuple[str, etree._Element]] = []  # what an Executable means by #id
+        self._findings, self._prefix, self._lenient = findings, prefix, lenient
+
+    def name(self, element: etree._Element) -> str:
+        """Return the name of an element as the tables have it; of one in a foreign namespace, all of it."""
+        return str(element.tag).removeprefix(self._prefix)
+
+    def read(
+        self, element: etree._Element, place: Place, inherited: Awareness
+    ) -> Iterator[tuple[Property, Row | None]]:
+        """Read one element that is no part of its own; NodeProperties may hold several properties."""
+        name = self.name(element)
+        spelling = SPELLINGS[place].get(name)
+        if spelling is None and name == NODE_PROPERTIES and place is not Place.JOB_GROUP:
+            yield from self._node_properties(element, place, inherited)
+            return
+        if spelling is None and self._lenient:
+            name, spelling = self._other_case(element, name, place)
+        if spelling is None:
+            yield self._stranger(element, name, place, inherited), None
+            return
+        self._hear(element, name, spelling)
+        row = self._row(element, spelling.row)
+        yield self.property(element, row, place, inherited), row
+
+    def property(self, element: etree._Element, row: Row, place: Place, inherited: Awareness) -> Property:
+        """Read a property.
+
+        Raises:  BadRequest when its content or an attribute is not of its type.
+        """
+        _, policy = self.attributes.policy(element, inherited)
+        if len(element) and row.shape is not Environment:
+            return self._with_children(element, row, policy)
+        plain = row.shape is Property and not element.attrib
+        fields = {} if plain else self.attributes.of_property(element, row, place, policy)
+        if row.shape is Environment:
+            return Environment(**fields, variables=self._variables(element, policy))
+        if row.shape is Distribution and any(name == "type" for name, _ in fields.get("kept", ())):
+            return self.kept(element)
+        text = (element.text or "").strip()
+        try:
+            fields["value"] = self._value(row, text)
+            return row.shape(name=row.name, **finished(row.shape, fields))
+        except BadRequest as wrong:
+            self._findings.refuse(wrong.code, element, wrong.what, wrong.fix)
+        finally:
+            if row.name == "Executable" and text.startswith("#"):
+                self.fragments.append((text[1:], element))
+
+    def kept(self, element: etree._Element, inside: str = "") -> Kept:
+        """Return an element as it is, for writing back; `inside` is a tag to put around it."""
+        own = [self._prefix[1:-1]] if self._prefix else []
+        text = element_text(element, own)
+        return Kept(name=inside or local(element), xml=f"<{inside}>{text}</{inside}>" if inside else text)
+
+    def _value(self, row: Row, text: str) -> str | int | float | bool | None:
+        if text or row.type is STRING:
+            value: str | int | float | bool = row.type.read(text)
+            return value
+        return None
+
+    def _row(self, element: etree._Element, row: Row) -> Row:
+        """Return which of the two Networks an element is."""
+        if row is not NETWORK:
+            return row
+        return NETWORK if is_amount((element.text or "").strip(), element.attrib) else ADAPTER
+
+    def _with_children(self, element: etree._Element, row: Row, policy: Awareness) -> Property:
+        """Keep an Extension that holds elements; refuse any other property that does."""
+        child = local(element[0])
+        if row.shape is not Extension:
+            what = f"element {child!r} stands where only the text of {row.name} may be"
+            self._findings.refuse("text-only", element[0], what, f"close {row.name} before it")
+        what = f"it holds the element {child!r}, not text: kept, without effect"
+        self._findings.unknown(policy, element, what)
+        return self.kept(element)
+
+    def _variables(self, element: etree._Element, policy: Awareness) -> tuple[Variable, ...]:
+        found: dict[str, Variable] = {}
+        for child in element:
+            if self.name(child) != "Variable":
+                what = f"element {local(child)!r} stands in Environment, which holds Variable only"
+                self._findings.refuse("misplaced", child, what, "take it out")
+            name, fields = self.named(child, policy, "name")
+            if name in found:
+                what = f"variable {name!r} is given twice in one Environment"
+                self._findings.refuse("given-twice", child, what, "write it once")
+            found[name] = Variable(name=name, value=child.text or "", **fields)
+        if not found:
+            self._findings.refuse(
+                "empty", element, "it holds no Variable", "write one, or take Environment out"
+            )
+        return tuple(found.values())
+
+    def named(self, element: etree._Element, policy: Awareness, attribute: str) -> tuple[str, Fields]:
+        """Read an element of text that is called by `attribute`: return what it is called, and the rest."""
+        if len(element):
+            what = f"element {local(element[0])!r} stands where only text may be"
+            self._findings.refuse("text-only", element[0], what, "write &lt; for < in text")
+        return self.attributes.named(element, policy, attribute)
+
+    def _node_properties(
+        self, element: etree._Element, place: Place, inherited: Awareness
+    ) -> Iterator[tuple[Property, Row | None]]:
+        """Read what 3.0.3 wraps: each property as if it stood alone, under the policy of the wrapper."""
+        fields, policy = self.attributes.of_part(element, inherited)
+        if fields["kept"] or not len(element):
+            yield self.kept(element), None
+            return
+        for child in element:
+            row = WRAPPED.get(self.name(child))
+            if row is None:
+                names = sorted(WRAPPED)
+                hint = self._findings.hint(local(child), names)
+                what = f"element {local(child)!r} is not known in NodeProperties: kept, without effect{hint}"
+                _, own = self.attributes.policy(child, policy)
+                self._findings.unknown(own, child, what)
+                yield self.kept(child, NODE_PROPERTIES), None
+            else:
+                self._hear_wrapped(element, row)
+                yield self._under(self.property(child, row, place, policy), fields["awareness"]), row
+
+    def _under(self, found: Property, policy: Awareness | None) -> Property:
+        """Return a property that stood in a wrapper with a policy, so that it keeps it alone."""
+        if policy is None or found.awareness is not None:
+            return found
+        return replace(found, awareness=policy)
+
+    def _other_case(self, element: etree._Element, name: str, place: Place) -> tuple[str, Spelling | None]:
+        meant = _IN_LOWER[place].get(name.lower(), name)
+        if meant != name:
+            what = f"repaired: element {name!r} is read as {meant!r}"
+            self._findings.add(Kind.TRANSLATED, element, what)
+        return meant, SPELLINGS[place].get(meant)
+
+    def _stranger(self, element: etree._Element, name: str, place: Place, inherited: Awareness) -> Kept:
+        """Keep an element that is not known; refuse one that is known, but elsewhere."""
+        if name in _ANYWHERE:
+            places = [at.value for at in SPELLINGS if name in SPELLINGS[at]]
+            what = f"element {name!r} may not stand in {place.value}"
+            self._findings.refuse("misplaced", element, what, f"it may stand in {', '.join(places)}")
+        _, policy = self.attributes.policy(element, inherited)
+        spoken = Version.V3_0 if self.spoken[Version.V3_0] else Version.V3_1
+        hint = self._findings.hint(local(element), names_in(place, spoken))
+        what = f"element {local(element)!r} is not known: kept, without effect{hint}"
+        self._findings.unknown(policy, element, what)
+        return self.kept(element)
+
+    def _hear_wrapped(self, element: etree._Element, row: Row) -> None:
+        self.spoken[Version.V3_0] += 1
+        self.first.setdefault((Version.V3_0, NODE_PROPERTIES), (element, row))
+
+    def _hear(self, element: etree._Element, name: str, spelling: Spelling) -> None:
+        """Note which version the name is of."""
+        if spelling.version:
+            self.spoken[spelling.version] += 1
+            self.first.setdefault((spelling.version, name), (element, spelling.row))
+        elif spelling.alias:
+            what = f"element {name!r} is read as {spelling.row.name!r}"
+            self._findings.add(Kind.TRANSLATED, element, what)
+
+
+def key_of(found: Property, place: Place, row: Row) -> tuple[object, ...] | None:
+    """Return what may stand only once in a place; None when any number of it may."""
+    if place is Place.REQUESTED:
+        return None
+    if isinstance(found, Consumable):
+        return (row.name, found.metric, getattr(found, "called", ""), getattr(found, "type", ""))
+    return None if row.many else (row.name,)
