@@ -1,0 +1,171 @@
+"""How it will go on if nobody submits anything more: a policy asked again at each end of a job to come.
+
+Source of the method: Smith, Taylor and Foster, "Using run-time predictions to estimate queue wait times and
+improve scheduler performance", 1999.
+"""
+
+from collections.abc import Callable, Mapping
+from heapq import heapify, heappop, heappush, nsmallest
+from itertools import islice
+from typing import NamedTuple
+
+import msgspec
+
+from headnode.core.model.job import JobRequest
+from headnode.core.model.quantities import NEVER, Instant, JobId
+from headnode.core.scheduling.decision import Grow, Plan, Shares, Start
+from headnode.core.scheduling.need import licence_wishes, licences_of, memory_of
+from headnode.core.scheduling.policies import Policy
+from headnode.core.scheduling.view import NodeView, RunningJob, Turn, View, WaitingClass
+
+Lasts = Callable[[JobId], float]
+"""How long a job will run once it starts, in seconds; infinite when nobody knows."""
+
+
+class Course(NamedTuple):
+    """When jobs of the queue start.  `whole` unless it was cut short: then later starts are not known."""
+
+    starts: Mapping[JobId, Instant]
+    whole: bool
+
+
+def first_in_queue(view: View, most: int) -> View:
+    """Return the view with no more than the first `most` jobs of its queue."""
+    turns = {turn: each.request for each in view.queue for turn in islice(each.turns, most)}
+    kept: dict[JobRequest, list[Turn]] = {}
+    for turn in nsmallest(most, turns):
+        kept.setdefault(turns[turn], []).append(turn)
+    queue = [WaitingClass(request=request, turns=found) for request, found in kept.items()]
+    return msgspec.structs.replace(view, queue=queue)
+
+
+def run_course(
+    view: View, policy: Policy, ends: Mapping[JobId, Instant], lasts: Lasts, stop: Callable[[], bool]
+) -> Course:
+    """Let running jobs end when `ends` says, and waiting ones run as long as `lasts` says.
+
+    The policy sees users' limits, as ever.  `stop` is asked before each of its plans.
+    Cost:  one plan for each instant at which jobs end, until all that wait have started.
+    """
+    scene = _Scene(view, ends)
+    starts: dict[JobId, Instant] = {}
+    while scene.queue:
+        if stop():
+            return Course(starts, whole=False)
+        plan = policy(scene.view())
+        for start in plan.starts:
+            starts[start.job] = scene.now
+            scene.start(start, lasts(start.job))
+        for grow in plan.grows:
+            scene.grow(grow)
+        if not scene.go_on(plan):
+            break
+    return Course(starts, whole=True)
+
+
+class _Scene:
+    """The cluster as it will be: what the view said, and what has happened since."""
+
+    def __init__(self, view: View, ends: Mapping[JobId, Instant]) -> None:
+        self.now = view.now
+        self._view, self._before = view, view.before
+        self._nodes = dict(view.nodes)
+        self._running = {job.job: job for job in view.running}
+        self._licences = dict(view.licences)
+        self.queue = {each.request: list(each.turns) for each in view.queue}
+        self._request_of = {JobId(turn[2]): each.request for each in view.queue for turn in each.turns}
+        self._ends = [(max(ends.get(job.job, job.end), view.now), job.job) for job in view.running]
+        heapify(self._ends)
+
+    def view(self) -> View:
+        """Return what the policy may know now."""
+        return View(
+            now=self.now,
+            nodes=dict(self._nodes),
+            queue=[WaitingClass(request, tuple(turns)) for request, turns in self.queue.items()],
+            running=tuple(self._running.values()),
+            licences=dict(self._licences),
+            depth=self._view.depth,
+            before=self._before,
+        )
+
+    def start(self, start: Start, lasts: float) -> None:
+        """Let a waiting job run for so long."""
+        request = self._request_of[start.job]
+        turns = self.queue[request]
+        turn = next(turn for turn in turns if turn[2] == start.job)
+        turns.remove(turn)
+        if not turns:
+            del self.queue[request]
+        limit = Instant(self.now + request.run_time)
+        job = RunningJob(start.job, turn, request, limit, start.allocation)
+        self._running[start.job] = job
+        self._hold(job, start.allocation, 1)
+        self._take_licences(job, 1)
+        for name, _ in start.allocation:
+            self._change(name, jobs=1)
+        heappush(self._ends, (Instant(self.now + lasts), start.job))
+
+    def grow(self, grow: Grow) -> None:
+        """Give a running job more; what it may still want is not known."""
+        job = self._running[grow.job]
+        held = dict(job.allocation)
+        for name, count in grow.allocation:
+            if name not in held:
+                self._change(name, jobs=1)
+            held[name] = held.get(name, 0) + count
+        self._hold(job, grow.allocation, 1)
+        self._take_licences(job, -1)
+        grown = msgspec.structs.replace(job, allocation=tuple(held.items()), wants=0)
+        self._take_licences(grown, 1)
+        self._running[grow.job] = grown
+
+    def go_on(self, plan: Plan) -> bool:
+        """Let time go by until something ends, or the plan wants to be asked again; False if nothing will."""
+        self._before = plan
+        wake = plan.wake if plan.wake > self.now else NEVER
+        then = min(self._ends[0][0] if self._ends else NEVER, wake)
+        if then == NEVER:
+            return False
+        self.now = then
+        while self._ends and self._ends[0][0] <= then:
+            self._end(self._running.pop(heappop(self._ends)[1]))
+        return True
+
+    def _end(self, job: RunningJob) -> None:
+        self._hold(job, job.allocation, -1)
+        self._take_licences(job, -1)
+        for name, _ in job.allocation:
+            self._change(name, jobs=-1)
+
+    def _hold(self, job: RunningJob, shares: Shares, sign: int) -> None:
+        """Take processors and memory for a job, or give them back."""
+        memory = memory_of(job.request)
+        owner = job.job if job.request.exclusive and sign > 0 else None
+        for name, count in shares:
+            self._change(name, free=-sign * count, memory=sign * count * memory, owner=owner)
+
+    def _take_licences(self, job: RunningJob, sign: int) -> None:
+        """Take the licences of all that a job holds, or give them back."""
+        size = sum(count for _, count in job.allocation)
+        held = licences_of(*licence_wishes(job.request), ((0, size),))
+        for feature, amount in held.items():
+            if feature in self._licences:
+                total, free = self._licences[feature]
+                self._licences[feature] = (total, free - sign * amount)
+
+    def _change(
+        self, name: str, *, free: int = 0, jobs: int = 0, memory: int = 0, owner: JobId | None = None
+    ) -> None:
+        node = self._nodes.get(name)
+        if node is None:
+            return  # it is gone; what it held does not come back
+        left = node.jobs + jobs
+        self._nodes[name] = NodeView(
+            facts=node.facts,
+            free=node.free + free,
+            jobs=left,
+            exclusive_to=owner if owner is not None else node.exclusive_to if left else None,
+            closed=node.closed,
+            memory_held=node.memory_held + memory,
+        )

@@ -1,0 +1,128 @@
+"""How it will go on: what is foreseen is what comes, when jobs run as long as was said and none is added."""
+
+from random import Random
+
+import pytest
+from worlds import ADA, ROOT, World
+
+from headnode.core.lifecycle import commands as c
+from headnode.core.lifecycle.events import JobStarted
+from headnode.core.model.job import Licence
+from headnode.core.model.quantities import NEVER, Instant, JobId, Seconds
+from headnode.core.model.task import TaskSpec
+from headnode.core.scheduling.policies import POLICIES
+from headnode.engine.course import Course, first_in_queue, run_course
+from headnode.engine.passes import view_of
+
+
+def random_world(random: Random, policy: str) -> tuple[World, dict[int, float]]:
+    """Return a world with jobs of all kinds in its queue, and how long each will run."""
+    world = World(*random.choices((1, 2, 4), k=random.randint(1, 4)))
+    world.do(
+        c.SetParameter(by=ROOT, name="SchedulingPolicy", value=policy),
+        c.SetParameter(by=ROOT, name="Licences", value="solver:2"),
+    )
+    lasts = {}
+    for _ in range(random.randint(3, 14)):
+        limit, size = random.randint(1, 9) * 60, random.randint(1, 4)
+        least = min(size, sum(node.facts.processors for node in world.cluster.nodes.values()))
+        most = least + random.randint(0, 2)
+        job = world.submit(
+            TaskSpec(command="x", minimum=least, maximum=most),
+            by=ADA,
+            minimum=least,
+            maximum=most,
+            run_time=Seconds(limit),
+            exclusive=random.random() < 0.2,
+            licences=random.choice(((), (), (Licence("solver", 1),), (Licence("solver", 2),))),
+        )  # fmt: skip
+        lasts[job] = random.randint(1, limit)
+        if random.random() < 0.3:
+            world.wait(random.randint(0, 50))
+            let_end(world, lasts)
+    return world, lasts
+
+
+def starts(world: World) -> dict[JobId, Instant]:
+    events = (event for _, event in world.journal.replay())
+    return {event.job: event.at for event in events if isinstance(event, JobStarted)}
+
+
+def let_end(world: World, lasts: dict[int, float]) -> None:
+    """End whatever has run for as long as it was to."""
+    began, now = starts(world), world.clock.now()
+    due = [held for held in world.nodes.running() if began[held.job] + lasts[held.job] <= now]
+    if due:
+        world.do(*[world.nodes.ended(held, now) for held in due])
+
+
+def lived(world: World, lasts: dict[int, float]) -> dict[JobId, Instant]:
+    """Let everything run to its end; return when each job started."""
+    while world.nodes.running():
+        began = starts(world)
+        then = min(began[held.job] + lasts[held.job] for held in world.nodes.running())
+        wake = world.engine.next_wake()
+        world.wait(max(0.0, min(then, wake if wake is not None else then) - world.clock.now()))
+        let_end(world, lasts)
+    return starts(world)
+
+
+def course(world: World, lasts: dict[int, float], most: int = 1000, plans: int = 10_000) -> Course:
+    """Foresee how the world goes on."""
+    began, left = starts(world), iter(range(plans))
+    ends = {job: Instant(began[job] + lasts[job]) for job in world.cluster.running}
+    view = first_in_queue(view_of(world.cluster, world.clock.now()), most)
+    policy = POLICIES[world.engine.settings.text("SchedulingPolicy")]
+    return run_course(view, policy, ends, lambda job: lasts[job], lambda: next(left, None) is None)
+
+
+@pytest.mark.parametrize("policy", ["easy", "fcfs", "conservative-replan"])
+@pytest.mark.parametrize("seed", range(25))
+def test_what_is_foreseen_is_what_comes(policy: str, seed: int) -> None:
+    world, lasts = random_world(Random(seed), policy)
+    waiting = set(world.cluster.jobs) - world.cluster.running
+    foreseen = course(world, lasts)
+    came = lived(world, lasts)
+    assert foreseen == Course({job: came[job] for job in waiting}, whole=True)
+
+
+def scene(*limits: float) -> World:
+    """Return a world of one processor with a running job and waiting ones, with these limits in seconds."""
+    world = World(1)
+    for limit in limits:
+        world.submit(TaskSpec(command="x"), by=ADA, run_time=Seconds(limit))
+    return world
+
+
+def test_behind_a_job_that_nobody_knows_the_end_of_nothing_is_foreseen() -> None:
+    world = scene(60, float("inf"), 60)
+    begin = world.clock.now()
+    assert course(world, {1: 30, 2: NEVER, 3: 1}) == Course({JobId(2): Instant(begin + 30)}, whole=True)
+
+
+def test_what_is_cut_short_says_so_and_keeps_what_it_has() -> None:
+    world = scene(60, 60, 60, 60)
+    begin = world.clock.now()
+    lasts = dict.fromkeys(range(1, 5), 10.0)
+    assert course(world, lasts, plans=2) == Course({JobId(2): Instant(begin + 10)}, whole=False)
+
+
+def test_only_the_first_jobs_of_the_queue_are_looked_at() -> None:
+    world = scene(60, 60, 120, 60)
+    found = course(world, dict.fromkeys(range(1, 5), 10.0), most=2)
+    assert sorted(found.starts) == [2, 3]
+
+
+def test_a_job_that_should_have_ended_is_expected_to_end_now() -> None:
+    world = scene(60, 60)
+    world.clock.advance(Seconds(50))
+    now = world.clock.now()
+    assert course(world, {1: 30, 2: 1}).starts == {2: now}
+
+
+def test_the_view_is_left_as_it_was() -> None:
+    world = scene(60, 60, 60)
+    view = view_of(world.cluster, world.clock.now())
+    before = repr(view)
+    run_course(view, POLICIES["easy"], {}, lambda job: 10.0, lambda: False)
+    assert repr(view) == before
