@@ -48,15 +48,32 @@ def _replay(asked: "Asked", path: str, remarks: "Callable[[Log], Iterator[str]]"
     policies, starts_file = _policies(asked), asked.text("starts")
     if starts_file is not None and len(policies) > 1:
         raise usage("a starts file is for one policy", "leave out --compare, or --starts")
+    from headnode.apps.simulate.html.report_file import check_report
     from headnode.apps.simulate.starts_file import write_starts
 
+    report = asked.text("html")
+    if report is not None:
+        check_report(report)
     simulation = _simulated(path, policies, _scene(asked))
-    for remark in remarks(simulation.log):
+    noticed = list(remarks(simulation.log))
+    for remark in noticed:
         out.note(remark)
     if starts_file is not None:
         write_starts(starts_file, simulation.log.workload, simulation.outcomes[0].starts)
+    if report is not None:
+        _write_report(report, asked, simulation, noticed, out)
     _show(simulation, out)
     return 0
+
+
+def _write_report(
+    path: str, asked: "Asked", simulation: "Simulation", noticed: "Sequence[str]", out: "Output"
+) -> None:
+    from headnode.apps.simulate.html.report_file import write_report
+
+    name = asked.words[0] if asked.words else "the cluster's own past"
+    size = write_report(path, name, simulation, noticed)
+    out.note(f"report written to {path!r}, {size / 1e6:.1f} MB")
 
 
 def _policies(asked: "Asked") -> "Sequence[str]":
@@ -160,6 +177,7 @@ COMMANDS = (
                 "Replay through the head on these nodes: 100x16, big[1-8]x64:512000, or a TOML file",
             ),
             Option("whole-nodes", "", "With --nodes: every job takes whole nodes, and shares none"),
+            Option("html", "FILE", "Write a report to look at in a browser: one file, no network needed"),
             Option("starts", "FILE", "Write job,submit,start,end,processors of every job, in seconds"),
         ),
         example="hn simulate SDSC-SP2.swf.gz --processors 128 --compare fcfs,easy,conservative",

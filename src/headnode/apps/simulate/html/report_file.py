@@ -30,8 +30,10 @@ def check_report(path: str) -> None:
         raise _unwritable(path, "it is a directory" if target.is_dir() else "nobody may write there")
 
 
-def write_report(path: str, log: str, simulation: Simulation, remarks: Sequence[str]) -> None:
+def write_report(path: str, log: str, simulation: Simulation, remarks: Sequence[str]) -> int:
     """Write the report about a simulation of the log of that name, with remarks about the log.
+
+    Returns its size in bytes.
 
     Raises:  BadRequest ``report-file`` when the file cannot be written; one that was there is left alone.
     """
@@ -44,6 +46,7 @@ def write_report(path: str, log: str, simulation: Simulation, remarks: Sequence[
             file.write(content)
     except OSError as trouble:
         raise _unwritable(path, trouble.strerror or str(trouble)) from trouble
+    return len(content)
 
 
 def _unwritable(path: str, reason: str) -> BadRequest:
