@@ -1,0 +1,131 @@
+"""Whether a description keeps to the tables: no other keys, none missing, values of the right kind."""
+
+from typing import Any, NoReturn
+
+from headnode.core.formats.fidelity import Kind
+from headnode.core.formats.grid.keys import ITEM_ROWS, JOB_ROWS, REQUIREMENT_ROWS, TASK_ROWS
+from headnode.core.formats.grid.page import Findings, Page
+from headnode.core.formats.grid.rows import Row, Table
+from headnode.core.formats.json_text import Path
+from headnode.core.formats.nearest import nearest
+
+Found = dict[str, Any]
+_SHOWN = 60
+
+
+class Checker:
+    """Checks the objects of one page.  `lenient` repairs what is beyond doubt, and reports it."""
+
+    def __init__(self, page: Page, findings: Findings, *, lenient: bool) -> None:
+        self._page, self._findings, self._lenient = page, findings, lenient
+
+    def job(self, found: Found) -> Found:
+        """Return a job whose form is right."""
+        job = self._object(found, JOB_ROWS, "job", ())
+        tasks = [self._item(item, ("tasks", number)) for number, item in enumerate(job["tasks"])]
+        return self._with_requirements(job, "job", ()) | {"tasks": tasks}
+
+    def task(self, found: Found, whose: str, path: Path) -> Found:
+        """Return a task definition whose form is right."""
+        task = self._object(found, TASK_ROWS, whose, path)
+        return self._with_requirements(task, whose, path)
+
+    def _item(self, found: Found, path: Path) -> Found:
+        whose = called(found)
+        if self._lenient and "executable" in found and "definition" not in found:
+            found = self._dressed(found, whose, path)
+        item = self._object(found, ITEM_ROWS, whose, path)
+        if "definition" in item and "filename" in item:
+            self._page.refuse(
+                (*path, "filename"),
+                "given-twice",
+                f"{whose} has a definition and a filename",
+                "take one of them out",
+            )
+        if "definition" in item:
+            item = item | {"definition": self.task(item["definition"], whose, (*path, "definition"))}
+        return item
+
+    def _dressed(self, found: Found, whose: str, path: Path) -> Found:
+        """Return a task whose definition was written into it."""
+        what = "the keys of the definition stand in the task itself: they are read as its definition"
+        self._findings.add(self._page, Kind.TRANSLATED, whose, what, (*path, "executable"))
+        own = {key: value for key, value in found.items() if key in ITEM_ROWS.by_key}
+        rest = {key: value for key, value in found.items() if key not in own}
+        return own | {"definition": {"version": 2} | rest}
+
+    def _with_requirements(self, found: Found, whose: str, path: Path) -> Found:
+        if "requirements" not in found:
+            return found
+        needs = self._object(
+            found["requirements"], REQUIREMENT_ROWS, f"requirements of {whose}", (*path, "requirements")
+        )
+        return found | {"requirements": needs}
+
+    def _object(self, found: Found, table: Table, whose: str, path: Path) -> Found:
+        """Return the object as it is; a new one when something had to be repaired."""
+        rows = table.by_key
+        for key, value in found.items():
+            row = rows.get(key)
+            if row is None:
+                return self._repaired(found, key, table, whose, path)
+            fault = row.value.fault(value)
+            if fault is not None:
+                self._refuse_value(row, value, whose, (*path, key), fault)
+        for row in rows.values():
+            if row.required and row.key not in found:
+                self._refuse_missing(row, whose, path)
+        return found
+
+    def _refuse_value(self, row: Row, value: Any, whose: str, path: Path, fault: Path) -> NoReturn:
+        wrong = value
+        for step in fault:
+            wrong = wrong[step]
+        what = f"is not {row.value.title}" if not fault else f"cannot be in {row.value.title}"
+        fix = f"for {row.key!r}, {row.value.fix}"
+        self._page.refuse((*path, *fault), "value", f"{whose}: {row.key}: {_shown(wrong)} {what}", fix)
+
+    def _refuse_missing(self, row: Row, whose: str, path: Path) -> NoReturn:
+        fix = f"add {row.key!r}: {row.value.fix}"
+        self._page.refuse(path, "missing-key", f"{whose} has no {row.key!r}", fix)
+
+    def _repaired(self, found: Found, key: str, table: Table, whose: str, path: Path) -> Found:
+        """Return the object with a key that is not known replaced by the one that was meant, or refuse it."""
+        meant = nearest(key, table.by_key)
+        if not (self._lenient and meant and meant not in found):
+            self._refuse_key(key, meant, table, whose, path)
+        what = f"{key!r} is not known: it is read as {meant!r}"
+        self._findings.add(self._page, Kind.APPROXIMATED, whose, what, (*path, key))
+        renamed = {meant if name == key else name: value for name, value in found.items()}
+        return self._object(renamed, table, whose, path)
+
+    def _refuse_key(self, key: str, meant: str, table: Table, whose: str, path: Path) -> NoReturn:
+        if key in table.elsewhere:
+            fix = f"it belongs into the {table.elsewhere[key]}"
+        elif meant:
+            fix = f"did you mean {meant!r}?"
+        else:
+            fix = f"the keys of a {table.title} are {', '.join(table.by_key)}; 'meta' may hold anything"
+        self._page.refuse(
+            (*path, key), "unknown-key", f"{whose}: {key[:_SHOWN]!r} is no key of a {table.title}", fix
+        )
+
+
+def called(item: Found) -> str:
+    """Return how a person would call a task of a job."""
+    return f"task {str(item['id'])[:_SHOWN]!r}" if "id" in item else "a task without id"
+
+
+def _shown(value: Any) -> str:
+    """Return a wrong value as it may stand in a sentence."""
+    match value:
+        case dict():
+            return "an object"
+        case list():
+            return "a list"
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

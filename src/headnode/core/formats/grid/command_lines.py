@@ -1,0 +1,68 @@
+"""An executable and its arguments as a command line, and back.
+
+A command line is taken apart as a shell would, has ``%NAME%`` replaced, and goes through a shell when it
+has a character that a shell would act on; quoting protects from all three.
+Source: grid, "executable", "arguments" and "count"; CCS, "Standard job and task options", row *command*.
+"""
+
+import re
+import shlex
+from collections.abc import Sequence
+
+from headnode.core.formats.grid.values import MOST_COUNT
+
+SHELL = "/bin/sh"
+_MPI = ("mpiexec", "-n")
+_VARIABLE = re.compile(r"%(?=[A-Za-z_][A-Za-z0-9_.()]*%)")
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=[\w@%+=:,./-]*")  # a word that a shell would not run
+_ACTED_ON = re.compile(r"%[A-Za-z_][A-Za-z0-9_.()]*%")
+
+
+def join(words: Sequence[str]) -> str:
+    """Return a command line that runs `words`, whatever is in them.
+
+    >>> join(["/bin/echo", "a b", "%HOME%", "$HOME"])
+    "/bin/echo 'a b' '%''HOME%' '$HOME'"
+    """
+    return " ".join(map(_quoted, words))
+
+
+def _quoted(word: str) -> str:
+    """Quote a word; a pair of quotes inside keeps a name between percent signs from being one."""
+    quoted = f"'{word}'" if _ASSIGNMENT.fullmatch(word) else shlex.quote(word)
+    return _VARIABLE.sub("%''", quoted) if "%" in word else quoted
+
+
+def with_directory(executable: str) -> str:
+    """Return an executable as a path: one without a slash is in the directory of the task, not in PATH."""
+    return executable if "/" in executable else f"./{executable}"
+
+
+def mpi(count: int, words: Sequence[str]) -> list[str]:
+    """Return the words that start an MPI program on `count` processors."""
+    return [*_MPI, str(count), *words]
+
+
+def split(command: str, count: int) -> tuple[list[str], bool, str]:
+    """Return executable and arguments of a command line, whether it is an MPI program, and what is lost.
+
+    Only what `join` wrote is taken apart; all else is handed to a shell, which does the same with it.
+    """
+    words = _words(command)
+    is_mpi = 1 < count <= MOST_COUNT and len(words) > 3 and words[:3] == [*_MPI, str(count)]
+    if is_mpi and "/" in words[3]:
+        return words[3:], True, ""
+    if words and "/" in words[0]:
+        return words, False, ""
+    names = _ACTED_ON.findall(command)
+    lost = f"{names[0]} is not replaced there: it is no way of the shell" if names else ""
+    return [SHELL, "-c", command], False, lost
+
+
+def _words(command: str) -> list[str]:
+    """Return the words of a command line that `join` could have written; none of any other."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return []
+    return words if join(words) == command else []

@@ -1,0 +1,81 @@
+"""A JSON text that is read: what is found in it, and what is wrong with it, each with its place."""
+
+from typing import Any, NoReturn
+
+from headnode.core.formats.fidelity import Item, Kind, Report
+from headnode.core.formats.json_text import JsonText, Path, read_json
+from headnode.core.model.errors import BadRequest
+
+
+class Page:
+    """One text.  `file` is the name of a file that a job refers to; "" for the text of the job itself."""
+
+    def __init__(self, text: JsonText, file: str = "", below: Path = ()) -> None:
+        self._text, self._file, self._below = text, file, below
+
+    @property
+    def value(self) -> Any:
+        """What the text says, below where the description begins."""
+        value = self._text.value
+        for step in self._below:
+            value = value[step]
+        return value
+
+    def inside(self, *steps: str) -> "Page":
+        """Return the same text, where what is read begins further inside."""
+        return Page(self._text, self._file, (*self._below, *steps))
+
+    def refuse(self, path: Path, code: str, what: str, fix: str) -> NoReturn:
+        """Refuse the text for what stands at `path`.
+
+        Raises:  BadRequest, always, with line and column.
+        """
+        raise BadRequest(code=code, what=f"{self.place(path)}: {what}", fix=fix)
+
+    def place(self, path: Path) -> str:
+        """Return the place of `path` as it is written in front of a sentence."""
+        place = self._text.find((*self._below, *path))
+        return f"file {self._file!r}, {place}" if self._file else str(place)
+
+    def item(self, kind: Kind, where: str, what: str, path: Path) -> Item:
+        """Return a finding about what stands at `path`."""
+        place = self._text.find((*self._below, *path))
+        return Item(kind, f"{where} in {self._file!r}" if self._file else where, what, *place)
+
+
+def read_page(data: bytes | str, file: str = "") -> Page:
+    """Read a JSON text.
+
+    Raises:  BadRequest as `read_json`; with the name of the file in front, if it has one.
+    """
+    try:
+        return Page(read_json(data), file)
+    except BadRequest as wrong:
+        if not file:
+            raise
+        raise BadRequest(code=wrong.code, what=f"file {file!r}, {wrong.what}", fix=wrong.fix) from wrong
+
+
+class Findings:
+    """The report in the making: the same sentence about several tasks is said once, with their number."""
+
+    def __init__(self) -> None:
+        self._first: dict[tuple[Kind, str], tuple[Page, str, Path]] = {}
+        self._times: dict[tuple[Kind, str], int] = {}
+
+    def add(self, page: Page, kind: Kind, where: str, what: str, path: Path) -> None:
+        """Add a finding about what stands at `path` of `page`."""
+        key = (kind, what)
+        times = self._times.get(key, 0)
+        if not times:
+            self._first[key] = (page, where, path)
+        self._times[key] = times + 1
+
+    def report(self) -> Report:
+        """Return all findings, in the order in which they were made."""
+        return tuple(self._item(key, *first) for key, first in self._first.items())
+
+    def _item(self, key: tuple[Kind, str], page: Page, where: str, path: Path) -> Item:
+        kind, what = key
+        times = self._times[key]
+        return page.item(kind, where, f"{what} ({times} times, here first)" if times > 1 else what, path)

@@ -1,0 +1,78 @@
+"""One object of a description that is being translated: what it says, where it stands, what became of it."""
+
+from collections.abc import Iterator
+from enum import Enum, auto
+from typing import Any, NamedTuple, NoReturn
+
+import msgspec
+
+from headnode.core.formats.fidelity import Kind
+from headnode.core.formats.grid.page import Findings, Page
+from headnode.core.formats.grid.rows import Role, Row, Table
+from headnode.core.formats.json_text import Path
+
+
+class Behaviour(Enum):
+    """Where the published description and the Pilot service differ, which of them is followed.
+
+    PUBLISHED: names of environment variables become upper case; a path without a storage base is ignored.
+    PILOT: names stay as they are written; a path without a storage base is refused.
+    """
+
+    PUBLISHED = auto()
+    PILOT = auto()
+
+
+class Source(NamedTuple):
+    """An object at `path` of a page.  `whose` is how a person would call it."""
+
+    page: Page
+    path: Path
+    whose: str
+    found: dict[str, Any]
+    findings: Findings
+
+    def tell(self, kind: Kind, key: str, what: str) -> None:
+        """Say what became of a key."""
+        self.findings.add(self.page, kind, self.whose, f"{key}: {what}", (*self.path, key))
+
+    def refuse(self, key: str, code: str, what: str, fix: str) -> NoReturn:
+        """Refuse the description for a key.
+
+        Raises:  BadRequest, always, with line and column.
+        """
+        self.page.refuse((*self.path, key), code, f"{self.whose}: {what}", fix)
+
+    def said(self, table: Table) -> Iterator[tuple[Row, Any]]:
+        """Yield every key with its row and value; those that always become the same are reported."""
+        for key, value in self.found.items():
+            row = table.by_key[key]
+            if row.becomes:
+                self.tell(row.kind, key, row.becomes)
+            yield row, value
+
+    def kept(self, table: Table, prefix: str = "") -> dict[str, str]:
+        """Return the extensions for what is always kept."""
+        return {
+            prefix + row.key: as_extension(value)
+            for row, value in self.said(table)
+            if row.role is Role.KEPT and row.becomes
+        }
+
+
+def as_extension(value: Any) -> str:
+    """Write a value as an extension: text as it is, all else as JSON."""
+    if isinstance(value, str):
+        return value
+    return msgspec.json.encode(value).decode()
+
+
+def from_extension(row: Row, text: str) -> Any:
+    """Read a value that `as_extension` wrote; None when it is not one of the row's values."""
+    value: Any = text
+    if row.value.fault(value) is not None:
+        try:
+            value = msgspec.json.decode(text)
+        except msgspec.MsgspecError:
+            return None
+    return value if row.value.fault(value) is None else None

@@ -1,0 +1,197 @@
+"""The definition of a grid task as fields of a task.
+
+Source: grid, "Attributes of task descriptions"; the Pilot service for what its schema has besides.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from headnode.core.formats.fidelity import Kind
+from headnode.core.formats.grid.command_lines import join, mpi, with_directory
+from headnode.core.formats.grid.keys import TASK_ROWS
+from headnode.core.formats.grid.source import Behaviour, Source, as_extension
+from headnode.core.formats.grid.storage import is_url, local_path, resolve
+from headnode.core.formats.grid.transfers import BASE, STREAMS
+from headnode.core.formats.grid.values import MOST_CODE, MOST_COUNT
+
+Fields = dict[str, Any]
+PREFIX = "definition."
+_EXPANDED = re.compile(r"%[A-Za-z_][A-Za-z0-9_.()]*%|\$\{?[A-Za-z_]")
+_ONE_PROCESS = ("single", "openmp")
+_SHOWN = 3
+_DIRECTORY = "a task runs in the home directory of its user: none is made for it alone"
+_LATER = "a head that cannot transfer files refuses the task"
+
+
+class TaskReader:
+    """Translates definitions of one job.  `base` is the storage base of the job, or ""."""
+
+    def __init__(self, base: str, behaviour: Behaviour) -> None:
+        self._base, self._behaviour = base, behaviour
+
+    def fields(self, source: Source) -> Fields:
+        """Return the fields of a task that its definition fills; requirements are not among them."""
+        extensions = source.kept(TASK_ROWS, PREFIX)
+        base = source.found.get(BASE, self._base)
+        check_base(source, base)
+        fields = _program(source, extensions) | _exit_codes(source.found)
+        fields |= self._streams(source, base, extensions)
+        self._files(source, base, extensions)
+        source.findings.add(source.page, Kind.APPROXIMATED, "job", _DIRECTORY, ())
+        return fields | {"environment": self._environment(source), "extensions": extensions}
+
+    def _environment(self, source: Source) -> dict[str, str]:
+        written: Mapping[str, str | int] = source.found.get("environment", {})
+        environment: dict[str, str] = {}
+        for name, value in written.items():
+            own = name.upper() if self._behaviour is Behaviour.PUBLISHED else name
+            if own in environment:
+                what = f"environment: {name!r} is {own!r}, which is there already"
+                source.refuse("environment", "given-twice", what, "write it once, in upper case")
+            environment[own] = str(value)
+        if written:
+            self._tell_environment(source, written, environment)
+        return environment
+
+    def _tell_environment(
+        self, source: Source, written: Mapping[str, str | int], read: Mapping[str, str]
+    ) -> None:
+        upper = list(written) != list(read)
+        what = "names are in upper case" if upper else "it is the environment of the task"
+        source.tell(Kind.TRANSLATED if upper else Kind.KEPT, "environment", what)
+        if not all(read.values()):
+            source.tell(Kind.APPROXIMATED, "environment", "a variable without a value is not set at all")
+
+    def _streams(self, source: Source, base: str, extensions: dict[str, str]) -> Fields:
+        fields: Fields = {}
+        for key, field in STREAMS.items():
+            reference = source.found.get(key, "")
+            if not reference:
+                continue
+            url = resolve(base, reference)
+            path = local_path(url)
+            if path:
+                fields[field] = path
+                self._tell_path(source, key, path)
+                continue
+            extensions[PREFIX + key] = reference
+            if is_url(url):
+                source.tell(Kind.NOT_SUPPORTED, key, f"it needs a transfer; {_LATER}")
+            else:
+                self._ignore(source, key, reference)
+        return fields
+
+    def _tell_path(self, source: Source, key: str, path: str) -> None:
+        if _EXPANDED.search(path):
+            source.tell(Kind.APPROXIMATED, key, "names of variables in the path become their values")
+        else:
+            source.tell(Kind.TRANSLATED, key, "a file:// URL is a path at the node")
+
+    def _ignore(self, source: Source, key: str, reference: str) -> None:
+        """Say that a path means nothing without a storage base; the Pilot service refused it."""
+        if self._behaviour is Behaviour.PILOT:
+            what = f"{key}: path {reference!r} is not below any {BASE}"
+            source.refuse(key, "no-storage-base", what, f"write a URL, or add {BASE!r}")
+        what = f"a path is ignored where there is no {BASE}, as the description says"
+        source.tell(Kind.NOT_SUPPORTED, key, what)
+
+    def _files(self, source: Source, base: str, extensions: dict[str, str]) -> None:
+        for key in ("input_files", "output_files"):
+            files: Mapping[str, str] = source.found.get(key, {})
+            if not files:
+                continue
+            extensions[PREFIX + key] = as_extension(files)
+            moved = [name for name, reference in files.items() if is_url(resolve(base, reference))]
+            ignored = [reference for reference in files.values() if not is_url(resolve(base, reference))]
+            if moved:
+                shown = ", ".join(map(repr, moved[:_SHOWN])) + (", ..." if len(moved) > _SHOWN else "")
+                what = f"{shown} need{'s' if len(moved) == 1 else ''} a transfer; {_LATER}"
+                source.tell(Kind.NOT_SUPPORTED, key, what)
+            if ignored:
+                self._ignore(source, key, ignored[0])
+
+
+def check_base(source: Source, base: str) -> None:
+    """Refuse a storage base that is no URL; say what becomes of one without a slash at its end.
+
+    Raises:  BadRequest ``storage-base``.
+    """
+    if BASE not in source.found:
+        return
+    if not is_url(base):
+        what = f"{BASE} {base[:80]!r} is no URL"
+        source.refuse(BASE, "storage-base", what, "write its scheme, for example gsiftp://host/directory/")
+    if not base.endswith("/"):
+        source.tell(Kind.NOTE, BASE, "it has no slash at its end: its last part is replaced, not followed")
+
+
+def _program(source: Source, extensions: dict[str, str]) -> Fields:
+    """Return command line and size."""
+    found = source.found
+    executable = with_directory(found["executable"])
+    if executable != found["executable"]:
+        source.tell(Kind.TRANSLATED, "executable", "a path without a slash is one in the work directory")
+    words = [executable, *found.get("arguments", ())]
+    count, parallel = _count(source, extensions)
+    if parallel:
+        words = mpi(count, words)
+        source.tell(Kind.TRANSLATED, "count", "more than 1: an MPI program, started with mpiexec")
+    elif count > 1:
+        source.tell(Kind.KEPT, "count", "processors for one process, as jobtype says")
+    return {"command": join(words), "minimum": count, "maximum": count}
+
+
+def _count(source: Source, extensions: dict[str, str]) -> tuple[int, bool]:
+    """Return the number of processors, and whether that many processes are started."""
+    found = source.found
+    kind = found.get("jobtype", "")
+    count = max(found.get("count", 1), 1)
+    if "count" not in found and kind in ("mpi", "hybrid"):
+        count = max(found.get("nodes", 1), 1) * max(found.get("ppn", 1), 1)
+        if count > MOST_COUNT:
+            source.refuse("nodes", "value", f"{count} processes", f"ask for at most {MOST_COUNT}")
+    if not (kind == "openmp" and count > 1):
+        extensions |= {PREFIX + "jobtype": kind} if kind else {}
+    for key in ("nodes", "ppn"):
+        if key in found:
+            extensions[PREFIX + key] = as_extension(found[key])
+            what = "it is kept; where the processes of a task run is not chosen by it"
+            source.tell(Kind.NOT_SUPPORTED, key, what)
+    if kind:
+        _tell_kind(source, kind, count)
+    return count, count > 1 and kind not in _ONE_PROCESS
+
+
+def _tell_kind(source: Source, kind: str, count: int) -> None:
+    if kind == "hybrid":
+        what = "every processor has a process of its own: threads are not counted"
+        source.tell(Kind.APPROXIMATED, "jobtype", what)
+    elif kind == "mpi" and count == 1:
+        source.tell(Kind.NOTE, "jobtype", "without a count above 1 the task is no MPI program")
+    else:
+        source.tell(Kind.KEPT, "jobtype", "it says what count means")
+
+
+def _exit_codes(found: Mapping[str, Any]) -> Fields:
+    """Return the exit codes that mean success; as numbers with sign, the upper half is below zero."""
+    most = found.get("max_success_code", 0)
+    if not most:
+        return {}
+    if most <= MOST_COUNT:
+        return {"valid_exit_codes": ((0, most),)}
+    return {"valid_exit_codes": ((-MOST_COUNT - 1, most - MOST_CODE - 1), (0, MOST_COUNT))}
+
+
+def max_success_code(codes: tuple[tuple[int, int], ...]) -> int | None:
+    """Return the largest exit code without sign that means success; None when it is not said that way.
+
+    >>> max_success_code(((0, 3),)), max_success_code(((-2147483648, -9), (0, 2147483647)))
+    (3, 4294967287)
+    """
+    match codes:
+        case ((0, most),):
+            return most
+        case ((least, most), (0, all_of_them)) if (least, all_of_them) == (-MOST_COUNT - 1, MOST_COUNT):
+            return most + MOST_CODE + 1 if most < 0 else None
+    return None

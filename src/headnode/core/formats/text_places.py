@@ -1,0 +1,81 @@
+"""Lines and columns in a text, and bytes that become text."""
+
+from bisect import bisect_right
+from functools import cached_property
+from itertools import accumulate
+from typing import NamedTuple, NoReturn
+
+from headnode.core.model.errors import BadRequest
+
+MOST_BYTES = 32_000_000
+_MARKS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
+
+
+class Place(NamedTuple):
+    """A line, from 1, and the number of characters before it on that line."""
+
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"line {self.line}, column {self.column}"
+
+
+class Text:
+    """A text whose places can be asked for."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    @cached_property
+    def _lines(self) -> list[int]:
+        lengths = accumulate(map(len, self.text.split("\n")[:-1]), initial=0)
+        return [before + breaks for breaks, before in enumerate(lengths)]
+
+    def place(self, start: int) -> Place:
+        """Return the place of character number `start`."""
+        line = bisect_right(self._lines, start)
+        return Place(line, start - self._lines[line - 1])
+
+    def refuse(self, start: int, code: str, what: str, fix: str) -> NoReturn:
+        """Refuse the text for what stands at character number `start`.
+
+        Raises:  BadRequest, always.
+        """
+        raise BadRequest(code=code, what=f"{self.place(start)}: {what}", fix=fix)
+
+
+def decode(data: bytes | str) -> str:
+    """Return bytes as text: UTF-8, or UTF-16 that says so in its first two bytes.
+
+    Raises:  BadRequest ``too-large``, ``encoding`` with line and column.
+    """
+    if len(data) > MOST_BYTES:
+        raise BadRequest(
+            code="too-large",
+            what=f"the text has {len(data)} bytes, more than the {MOST_BYTES} a job may have",
+            fix="divide it into several jobs, or say repetitions as a sweep",
+        )
+    return _checked(data) if isinstance(data, str) else _decoded(data)
+
+
+def _checked(text: str) -> str:
+    text = text.removeprefix("\ufeff")
+    try:
+        text.encode()
+    except UnicodeEncodeError as wrong:
+        Text(text).refuse(
+            wrong.start, "encoding", "half of a surrogate pair is no character", "write it as UTF-8"
+        )
+    return text
+
+
+def _decoded(data: bytes) -> str:
+    mark, encoding = next(((mark, name) for mark, name in _MARKS if data.startswith(mark)), (b"", "utf-8"))
+    body = data[len(mark) :]
+    try:
+        return body.decode(encoding)
+    except UnicodeDecodeError as wrong:
+        before = body[: wrong.start].decode(encoding, "replace")
+        what = f"byte {body[wrong.start]:#04x} is not {encoding.upper()}"
+        Text(before).refuse(len(before), "encoding", what, "save the file as UTF-8")
