@@ -1,0 +1,176 @@
+"""How long a job will run, learned from jobs that ended: what part of the time asked for was used.
+
+People ask for far more than they need, and each in their own way: the last jobs of the same user, of the
+same name and with the same limit, tell most.  Where there are too few, what the user did under other names
+tells, then what everybody did with that limit, then everybody.
+
+Source:  Tsafrir, Etsion and Feitelson, "Backfilling using system-generated predictions rather than user
+         runtime estimates", 2007, for how little history is enough.
+"""
+
+import re
+from bisect import bisect_right, insort
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Iterator, Sequence
+from math import inf
+from typing import NamedTuple
+
+import msgspec
+
+from headnode.core.model.quantities import FOREVER, Seconds
+
+REMEMBERED = 20  # jobs for each kind; older habits tell less than they mislead
+FEWEST = 2  # jobs of a kind, or nothing is said about it
+KINDS = 50_000  # kinds in all; 20 MB at most
+_NOT_YET = Seconds(0.0)
+_NUMBER = re.compile(r"\d+")
+
+Kind = tuple[str | None, str | None, float | None]
+"""User, family of names and run time limit; None for any."""
+
+
+class Asked(NamedTuple):
+    """What is known of a job before it runs.  `name` is "" when it has none, `limit` FOREVER without one."""
+
+    user: str
+    name: str
+    limit: Seconds
+
+
+class Forecast(NamedTuple):
+    """How long a job may run: what its like took, ascending, each as likely as the others.
+
+    `parts` are in units of `scale` seconds; nothing runs longer than `limit`.
+    """
+
+    parts: Sequence[float]
+    scale: float
+    limit: Seconds
+
+    def at(self, level: float) -> Seconds:
+        """Return the run time that a part `level` of its like do not exceed; 0.5 gives the median.
+
+        >>> Forecast((0.1, 0.2, 0.6), scale=100.0, limit=Seconds(100.0)).at(0.5)
+        20.0
+        """
+        return Seconds(min(quantile(self.parts, level) * self.scale, self.limit))
+
+
+class Remembered(msgspec.Struct, frozen=True):
+    """Of one kind of job, the parts of the limit used, oldest first; seconds where there is no limit."""
+
+    user: str | None
+    family: str | None
+    limit: float | None
+    used: tuple[float, ...]
+
+
+class History:
+    """Run times by kind of job, the most recent of each.  Forgets the kinds not seen for longest.
+
+    Say `learn` when a job ends; ask `forecast` at any time.  `state` and `restored` are for snapshots.
+    """
+
+    def __init__(self, kinds: int = KINDS) -> None:
+        self._most = kinds
+        self._memories: OrderedDict[Kind, _Memory] = OrderedDict()
+
+    def learn(self, job: Asked, used: Seconds) -> None:
+        """Remember how long a job ran that came to its own end, or to that of its limit."""
+        part = used / _scale(job)
+        for kind in _kinds(job):
+            self._memory(kind).add(part)
+        while len(self._memories) > self._most:
+            self._memories.popitem(last=False)
+
+    def forecast(self, job: Asked, ran: Seconds = _NOT_YET) -> Forecast:
+        """Return how long the job may run in all, given that it has run for `ran` already.
+
+        Never longer than its limit.  Without anything to go by, its limit; and for a job without limit that
+        has outlived all its like, as long again as it has run.
+        """
+        scale = _scale(job)
+        for kind in _kinds(job):
+            memory = self._memories.get(kind)
+            longer = () if memory is None else memory.longer_than(ran / scale)
+            if len(longer) >= (FEWEST if kind[0] is not None else 1):
+                return Forecast(longer, scale, job.limit)
+        return Forecast((_unknown(job, ran),), 1.0, job.limit)
+
+    def state(self) -> tuple[Remembered, ...]:
+        """Return all that is remembered, kinds not seen for longest first."""
+        return tuple(Remembered(*kind, tuple(memory.order)) for kind, memory in self._memories.items())
+
+    @classmethod
+    def restored(cls, state: Iterable[Remembered], kinds: int = KINDS) -> "History":
+        """Return the history with this state."""
+        history = cls(kinds)
+        for kind in state:
+            memory = history._memory((kind.user, kind.family, kind.limit))
+            for part in kind.used:
+                memory.add(part)
+        return history
+
+    def _memory(self, kind: Kind) -> "_Memory":
+        memory = self._memories.get(kind)
+        if memory is None:
+            memory = self._memories[kind] = _Memory()
+        else:
+            self._memories.move_to_end(kind)
+        return memory
+
+
+class _Memory:
+    """The last parts used: in the order they came, and in the order of size."""
+
+    __slots__ = ("_sorted", "order")
+
+    def __init__(self) -> None:
+        self.order: deque[float] = deque()
+        self._sorted: list[float] = []
+
+    def add(self, part: float) -> None:
+        if len(self.order) == REMEMBERED:
+            del self._sorted[bisect_right(self._sorted, self.order.popleft()) - 1]
+        self.order.append(part)
+        insort(self._sorted, part)
+
+    def longer_than(self, part: float) -> Sequence[float]:
+        known = self._sorted
+        return known if part < known[0] else known[bisect_right(known, part) :]
+
+
+def quantile(ascending: Sequence[float], level: float) -> float:
+    """Return what a part `level` of equally likely values do not exceed, between neighbours in proportion."""
+    place = min(max(level * len(ascending) - 0.5, 0.0), len(ascending) - 1.0)
+    below = int(place)
+    value = ascending[below]
+    if place == below or ascending[below + 1] == value:
+        return value
+    return value + (place - below) * (ascending[below + 1] - value)
+
+
+def _scale(job: Asked) -> float:
+    return job.limit if job.limit < inf else 1.0
+
+
+def _kinds(job: Asked) -> Iterator[Kind]:
+    """Yield the kinds the job belongs to, closest first.  What has no limit is never mixed with what has."""
+    limitless = FOREVER if job.limit == inf else None
+    if job.name:
+        family = _NUMBER.sub("#", job.name)  # run-1 and run-2 are of a kind
+        yield job.user, family, job.limit
+        if limitless is None:
+            yield job.user, family, None
+    yield job.user, None, job.limit
+    if limitless is None:
+        yield job.user, None, None
+    yield None, None, job.limit
+    if limitless is None:
+        yield None, None, None
+
+
+def _unknown(job: Asked, ran: Seconds) -> Seconds:
+    if job.limit < inf:
+        return job.limit
+    return Seconds(2 * ran) if ran > 0 else FOREVER
