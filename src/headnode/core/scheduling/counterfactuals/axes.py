@@ -1,0 +1,225 @@
+"""In which directions a job can be changed, and by how much: from what is hardly felt to all there is.
+
+Every change asks for less, so when one lets a job start, a larger one of its kind does too.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from enum import StrEnum
+from math import ceil, isfinite
+from typing import NamedTuple
+
+import msgspec
+
+from headnode.core.model.job import JobRequest, Licence, NodeGroupOp
+from headnode.core.model.quantities import FOREVER, HIGHEST, Priority, Seconds
+from headnode.core.scheduling.counterfactuals.subject import Subject
+from headnode.core.scheduling.decision import Plan
+from headnode.core.scheduling.view import Turn, View
+
+LONGEST_LIMIT = 366 * 1440  # minutes; the longest run time limit proposed to a job that has none
+NO_BOUND = 0  # for a bound of a node's memory or processors: any will do
+REMOVED = 0  # for what a job has or has not: it has it no more
+MINUTE = 60.0
+
+
+class What(StrEnum):
+    """What of a job a change is about."""
+
+    RUN_TIME = "run-time"  # minutes
+    SIZE = "size"  # of the job as it queues; counts its unit
+    SIZE_AGAIN = "size-submitted-again"  # of the job submitted anew, because its tasks ask for as much
+    EXCLUSIVE = "exclusive"
+    SINGLE_NODE = "single-node"
+    REQUESTED_NODES = "requested-nodes"
+    EXCLUDED_NODES = "excluded-nodes"
+    REQUIRED_NODES = "required-nodes"
+    NODE_GROUP = "node-group"  # `about` names it, or is empty for all of them
+    UNIFORM = "uniform-node-group"
+    MINIMUM_MEMORY = "minimum-memory"  # MB of a node
+    MAXIMUM_MEMORY = "maximum-memory"
+    MINIMUM_PROCESSORS = "minimum-processors-per-node"
+    MAXIMUM_PROCESSORS = "maximum-processors-per-node"
+    MEMORY = "memory"  # MB with each processor
+    LICENCES = "licences"  # `about` is the feature
+    PRIORITY = "priority"
+
+
+class Room(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a job can be changed where it is.
+
+    `least` and `most` are what its tasks need: no minimum below, no maximum below; `shortest` is the longest
+    limit among its tasks.  `again` is the turn it would have if it was submitted anew; None: not asked.
+    """
+
+    least: int = 1
+    most: int = 1
+    shortest: Seconds = Seconds(MINUTE)
+    highest: Priority = HIGHEST
+    fixed: frozenset[What] = frozenset()
+    again: Turn | None = None
+
+
+class Axis(NamedTuple):
+    """One direction: values from the mildest to the strongest, and the job as each makes it.
+
+    `guesses` are indexes of values that may be the mildest to help, in ascending order.
+    """
+
+    what: What
+    about: str
+    values: Sequence[int]
+    change: Callable[[Subject, int], Subject]
+    guesses: tuple[int, ...] = ()
+
+
+def axes_of(subject: Subject, view: View, plan: Plan, room: Room) -> tuple[Axis, ...]:
+    """Return every direction in which the job can be changed, what people change most readily first."""
+    found = (
+        *_run_time(subject, view, plan, room),
+        *_sizes(subject, room),
+        *_flags(subject),
+        *_licences(subject),
+        *_memory(subject),
+        *_nodes(subject),
+        *_bounds(subject, view),
+        *_priority(subject, view, room),
+    )
+    return tuple(axis for axis in found if axis.values and axis.what not in room.fixed)
+
+
+def _set(**fields: object) -> Callable[[Subject, int], Subject]:
+    return lambda subject, _: _asking(subject, **fields)
+
+
+def _asking(subject: Subject, **fields: object) -> Subject:
+    return subject._replace(request=msgspec.structs.replace(subject.request, **fields))
+
+
+def _run_time(subject: Subject, view: View, plan: Plan, room: Room) -> Iterator[Axis]:
+    asked = subject.request.run_time
+    longest = LONGEST_LIMIT if asked == FOREVER else ceil(asked / MINUTE) - 1
+    least = max(1, ceil(room.shortest / MINUTE))
+    due = {(kept.at - view.now) // MINUTE for kept in plan.reservations if isfinite(kept.at)}
+    unlimited = {0} if asked == FOREVER else set[int]()
+    guesses = sorted(unlimited.union(longest - int(limit) for limit in due if least <= limit <= longest))
+    yield Axis(
+        What.RUN_TIME,
+        "",
+        range(longest, least - 1, -1),
+        lambda subject, minutes: _asking(subject, run_time=Seconds(minutes * MINUTE)),
+        tuple(guesses),
+    )
+
+
+def asked_size(request: JobRequest) -> int:
+    """Return how much must be there for the job to start, in its unit."""
+    return request.maximum if request.start_at_maximum else request.minimum
+
+
+def _sizes(subject: Subject, room: Room) -> Iterator[Axis]:
+    request = subject.request
+    needed = max(1, request.node_share, len({name.casefold() for name in request.required_nodes}))
+    size = asked_size(request)
+    least = max(needed, min(size, room.most if request.start_at_maximum else room.least))
+
+    def resized(subject: Subject, size: int) -> Subject:
+        return _resized(subject, size, room.most)
+
+    def submitted_again(subject: Subject, size: int) -> Subject:
+        return _resized(subject, size, 1)._replace(turn=room.again or subject.turn)
+
+    yield Axis(What.SIZE, "", range(size - 1, least - 1, -1), resized)
+    if room.again is not None:
+        yield Axis(What.SIZE_AGAIN, "", range(min(size, least) - 1, needed - 1, -1), submitted_again)
+
+
+def _resized(subject: Subject, size: int, most: int) -> Subject:
+    """Return the subject with less: of a job of one size its size, of others the minimum."""
+    request = subject.request
+    rigid = request.minimum >= request.maximum or request.start_at_maximum
+    maximum = max(size, most) if rigid else request.maximum
+    return _asking(subject, minimum=min(size, request.minimum), maximum=min(maximum, request.maximum))
+
+
+def _flags(subject: Subject) -> Iterator[Axis]:
+    request = subject.request
+    if request.exclusive:
+        yield Axis(What.EXCLUSIVE, "", (REMOVED,), _set(exclusive=False))
+    if request.single_node:
+        yield Axis(What.SINGLE_NODE, "", (REMOVED,), _set(single_node=False))
+
+
+def _licences(subject: Subject) -> Iterator[Axis]:
+    for wish in subject.request.licences:
+        fewer = (REMOVED,) if wish.amount is None else range(wish.amount - 1, -1, -1)
+        yield Axis(What.LICENCES, wish.feature, fewer, _fewer_licences(wish))
+
+
+def _memory(subject: Subject) -> Iterator[Axis]:
+    if subject.request.memory:
+        less = range(subject.request.memory - 1, -1, -1)
+        yield Axis(What.MEMORY, "", less, lambda subject, memory: _asking(subject, memory=memory))
+
+
+def _fewer_licences(wish: Licence) -> Callable[[Subject, int], Subject]:
+    def change(subject: Subject, amount: int) -> Subject:
+        kept = [each for each in subject.request.licences if each.feature != wish.feature or amount]
+        fewer = [Licence(each.feature, amount) if each == wish else each for each in kept]
+        return _asking(subject, licences=tuple(fewer))
+
+    return change
+
+
+def _nodes(subject: Subject) -> Iterator[Axis]:
+    request = subject.request
+    if request.requested_nodes:
+        yield Axis(What.REQUESTED_NODES, "", (REMOVED,), _set(requested_nodes=()))
+    if request.excluded_nodes:
+        yield Axis(What.EXCLUDED_NODES, "", (REMOVED,), _set(excluded_nodes=()))
+    if request.required_nodes:
+        yield Axis(What.REQUIRED_NODES, "", (REMOVED,), _set(required_nodes=()))
+    groups = tuple(dict.fromkeys(request.node_groups))
+    if len(groups) > 1 and request.node_group_op is NodeGroupOp.UNIFORM:
+        yield Axis(What.UNIFORM, "", (REMOVED,), _set(node_group_op=NodeGroupOp.UNION))
+    if len(groups) > 1 and request.node_group_op is NodeGroupOp.INTERSECT:
+        for group in groups:
+            yield Axis(What.NODE_GROUP, group, (REMOVED,), _outside(group))
+    elif groups:
+        yield Axis(What.NODE_GROUP, "", (REMOVED,), _set(node_groups=()))
+
+
+def _outside(group: str) -> Callable[[Subject, int], Subject]:
+    def change(subject: Subject, _: int) -> Subject:
+        left = tuple(each for each in subject.request.node_groups if each != group)
+        return _asking(subject, node_groups=left)
+
+    return change
+
+
+def _bounds(subject: Subject, view: View) -> Iterator[Axis]:
+    memories = sorted({node.facts.memory for node in view.nodes.values()} - {0})
+    sizes = sorted({node.facts.processors for node in view.nodes.values()} - {0})
+    for what, field, there, up in (
+        (What.MINIMUM_MEMORY, "minimum_memory", memories, False),
+        (What.MAXIMUM_MEMORY, "maximum_memory", memories, True),
+        (What.MINIMUM_PROCESSORS, "minimum_processors_per_node", sizes, False),
+        (What.MAXIMUM_PROCESSORS, "maximum_processors_per_node", sizes, True),
+    ):
+        bound: int | None = getattr(subject.request, field)
+        if bound is not None:
+            wider = [each for each in there if each > bound] if up else [e for e in there[::-1] if e < bound]
+            yield Axis(what, "", (*wider, NO_BOUND), _bound(field))
+
+
+def _bound(field: str) -> Callable[[Subject, int], Subject]:
+    return lambda subject, bound: _asking(subject, **{field: bound or None})
+
+
+def _priority(subject: Subject, view: View, room: Room) -> Iterator[Axis]:
+    """Yield the priorities at which it passes somebody: as theirs, where it came first, or one more."""
+    ahead = {-turn[0] for waiting in view.queue for turn in waiting.turns if turn < subject.turn}
+    ahead |= {-job.turn[0] for job in view.running if job.wants and job.turn < subject.turn}
+    worth = {value for theirs in ahead for value in (theirs, theirs + 1)}
+    own, order, job = subject.turn
+    higher = sorted(value for value in worth if -own < value <= room.highest)
+    yield Axis(What.PRIORITY, "", higher, lambda subject, value: subject._replace(turn=(-value, order, job)))

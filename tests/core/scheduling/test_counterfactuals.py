@@ -1,0 +1,344 @@
+"""What would let a job start is true, and no more than that: the policy itself is asked."""
+
+import random
+from collections.abc import Iterator, Sequence
+
+import msgspec
+import pytest
+
+from headnode.core.model.job import JobRequest, Licence, NodeGroupOp, UnitType
+from headnode.core.model.quantities import HIGHEST, JobId, Priority, Seconds
+from headnode.core.scheduling.counterfactuals.axes import LONGEST_LIMIT, Axis, Room, What, axes_of
+from headnode.core.scheduling.counterfactuals.search import (
+    Change,
+    Found,
+    Offer,
+    counterfactuals,
+    searching,
+)
+from headnode.core.scheduling.counterfactuals.subject import Subject, outcome_of, with_job, without
+from headnode.core.scheduling.counterfactuals.wording import in_words
+from headnode.core.scheduling.policies import POLICIES
+from headnode.core.scheduling.view import NodeView, RunningJob, View
+
+from .scenes import INF, asks, node, runs, scene, turn_of
+
+POLICY = sorted(POLICIES)
+MINE = 50
+NORMAL = Priority(2000)
+PLAIN = Room(highest=NORMAL)
+
+
+def found_for(view: View, request: JobRequest, policy: str = "easy", room: Room | None = None) -> Found:
+    """Return what is found for job 50, which queues behind all others of its priority."""
+    subject = Subject(turn_of(MINE), request)
+    return counterfactuals(with_job(view, subject), POLICIES[policy], subject, room or PLAIN)
+
+
+def told(view: View, request: JobRequest, policy: str = "easy", room: Room | None = None) -> list[str]:
+    return [in_words(offer, request) for offer in found_for(view, request, policy, room).offers]
+
+
+BLOCKED = scene(
+    [node("a", 8), node("b", 8)],
+    [runs(1, asks(8), ("a", 8), minutes_left=120)],
+    [(2, asks(16, minutes=60))],
+)
+"""Half of the cluster is free for two hours; then job 2 gets all of it."""
+
+
+def test_a_job_that_would_delay_a_reservation_is_told_the_longest_limit_with_which_it_starts() -> None:
+    assert told(BLOCKED, asks(4, minutes=600)) == [
+        "with a run time limit of at most 2:00 instead of 10:00",
+    ]
+    assert told(BLOCKED, asks(4)) == ["with a run time limit of at most 2:00"]
+
+
+def test_a_job_too_large_for_what_is_free_is_told_the_size_that_fits() -> None:
+    view = scene([node("a", 8), node("b", 8)], [runs(1, asks(2), ("a", 2), minutes_left=60)])
+    assert told(view, asks(16)) == ["with 14 processors instead of 16"]
+    assert told(view, asks(15, 20)) == ["with at least 14 processors instead of 15"]
+    assert told(view, asks(2, unit=UnitType.NODE)) == ["with 1 node instead of 2"]
+    sockets = scene([node("a", 8, sockets=2)], [runs(1, asks(1), ("a", 1))])
+    assert told(sockets, asks(2, unit=UnitType.SOCKET)) == ["with 1 socket instead of 2"]
+
+
+def test_size_that_the_tasks_need_is_only_offered_for_a_new_submission() -> None:
+    view = scene([node("a", 8)], [runs(1, asks(2), ("a", 2), minutes_left=60)])
+    assert told(view, asks(8), room=Room(least=7)) == []
+    again = Room(least=8, most=8, again=turn_of(60))
+    (offer,) = found_for(view, asks(8), room=again).offers
+    assert in_words(offer, asks(8)) == "with 6 processors instead of 8, submitted again"
+    assert (offer.subject.job, offer.subject.request) == (60, asks(6))
+
+
+def test_a_maximum_that_tasks_need_stays() -> None:
+    view = scene([node("a", 8)], [runs(1, asks(2), ("a", 2), minutes_left=60)])
+    (offer,) = found_for(view, asks(8), room=Room(least=4, most=8)).offers
+    assert (offer.subject.request.minimum, offer.subject.request.maximum) == (6, 8)
+
+
+def test_two_changes_are_told_when_no_single_one_helps() -> None:
+    offers = found_for(BLOCKED, asks(12, minutes=600)).offers
+    assert [in_words(offer, asks(12, minutes=600)) for offer in offers] == [
+        "with a run time limit of at most 2:00 instead of 10:00 and 8 processors instead of 12",
+    ]
+
+
+def test_every_kind_of_wish_about_nodes_can_be_dropped_while_the_others_stay() -> None:
+    nodes = [
+        node("a", 8, groups=("gpu", "old"), memory=64),
+        node("b", 8, groups=("gpu",), memory=32),
+        node("c", 4, groups=("old",), memory=16),
+    ]
+    view = scene(nodes, [runs(1, asks(8), ("a", 8), minutes_left=60)])
+    assert told(view, asks(1, requested_nodes=("a",), node_groups=("gpu",))) == [
+        "on any node of node group 'gpu' instead of a"
+    ]
+    assert told(view, asks(1, excluded_nodes=("b", "c"))) == ["on the nodes it excludes too: b, c"]
+    assert told(view, asks(1, required_nodes=("a",))) == ["without the nodes its tasks require: a"]
+    assert told(view, asks(1, minimum_memory=40)) == ["on nodes with at least 32 MB of memory instead of 40"]
+    assert told(view, asks(1, minimum_memory=60, node_groups=("gpu", "old"))) == []  # two, not one
+    assert told(view, asks(1, node_groups=("gpu", "old"))) == [
+        "on nodes outside node group 'gpu' too",
+        "on nodes outside node group 'old' too",
+    ]
+    assert told(view, asks(5, minimum_processors_per_node=9)) == [
+        "on nodes with at least 8 processors instead of 9"
+    ]
+    assert told(view, asks(1, maximum_processors_per_node=3)) == [
+        "on nodes with at most 4 processors instead of 3"
+    ]
+    assert told(view, asks(1, maximum_memory=10)) == ["on nodes with at most 16 MB of memory instead of 10"]
+    uniform = asks(12, node_groups=("gpu", "old"), node_group_op=NodeGroupOp.UNIFORM)
+    assert "on nodes of several of its node groups at once" in told(view, uniform)
+
+
+def test_exclusive_and_single_node_jobs_are_told_what_sharing_and_spreading_would_do() -> None:
+    view = scene(
+        [node("a", 4), node("b", 4)],
+        [runs(1, asks(1), ("a", 1), minutes_left=60), runs(2, asks(1), ("b", 1), minutes_left=60)],
+    )
+    assert told(view, asks(2, exclusive=True)) == ["sharing its nodes with other jobs"]
+    assert told(view, asks(4, single_node=True)) == [
+        "with 3 processors instead of 4",
+        "on several nodes instead of one",
+    ]
+
+
+def test_licences_are_offered_down_to_none() -> None:
+    view = scene([node("a", 4)], licences={"mesh": (4, 2), "view": (1, 0)})
+    assert told(view, asks(1, licences=(Licence("mesh", 3),))) == ["with 2 of licence 'mesh' instead of 3"]
+    assert told(view, asks(1, licences=(Licence("view", None),))) == ["without licence 'view'"]
+
+
+def test_memory_that_jobs_hold_is_offered_to_be_less() -> None:
+    nodes = [node("a", 4, memory=1000)]
+    assert told(scene(nodes), asks(4, memory=300)) == [
+        "with 3 processors instead of 4",
+        "with 250 MB of memory for each processor instead of 300",
+    ]
+
+
+def test_a_priority_is_offered_that_passes_those_in_the_way_and_no_higher() -> None:
+    view = scene([node("a", 4)], [runs(1, asks(2), ("a", 2))], [(2, asks(3), 2500), (3, asks(2), 2200)])
+    room = Room(fixed=frozenset({What.SIZE}), highest=HIGHEST)
+    assert told(view, asks(2), "fcfs", room) == ["with priority AboveNormal-499 or higher"]
+    mine = Room(fixed=frozenset({What.SIZE}), highest=NORMAL)
+    assert told(view, asks(2), "fcfs", mine) == []
+
+
+def test_what_cannot_be_changed_is_not_offered() -> None:
+    room = Room(fixed=frozenset({What.RUN_TIME}), highest=NORMAL)
+    assert told(BLOCKED, asks(4, minutes=600), room=room) == []
+    longer = Room(shortest=Seconds(121 * 60.0), highest=NORMAL)
+    assert told(BLOCKED, asks(4, minutes=600), room=longer) == []
+
+
+def test_a_job_that_starts_anyway_is_offered_nothing() -> None:
+    assert found_for(BLOCKED, asks(8, minutes=120)) == Found()
+
+
+def test_when_nothing_lets_it_start_now_it_is_told_what_lets_it_start_sooner() -> None:
+    view = scene(
+        [node("a", 8), node("b", 8)],
+        [runs(1, asks(8), ("a", 8), minutes_left=60), runs(2, asks(8), ("b", 8), minutes_left=300)],
+    )
+    (offer,) = found_for(view, asks(16, minutes=60)).offers
+    assert in_words(offer, asks(16)) == "with 8 processors instead of 16"
+    assert offer.outcome.at == view.now + 60 * 60
+
+
+def test_the_search_says_when_it_was_cut_short_and_what_it_tells_is_true_all_the_same() -> None:
+    request = asks(4, minutes=600)
+    subject = Subject(turn_of(MINE), request)
+    view = with_job(BLOCKED, subject)
+    none = counterfactuals(view, POLICIES["easy"], subject, Room(), most=0)
+    assert none == Found((), 0, cut=True)
+    one = counterfactuals(view, POLICIES["easy"], subject, Room(), most=1)
+    assert (one.plans, one.cut, len(one.offers)) == (1, True, 1)
+
+
+def test_whoever_plans_himself_may_stop_at_any_plan() -> None:
+    subject = Subject(turn_of(MINE), asks(4, minutes=600))
+    view = with_job(BLOCKED, subject)
+    search = searching(view, POLICIES["easy"](view), subject, Room())
+    next(search)
+    with pytest.raises(StopIteration) as ended:
+        search.send(None)
+    assert ended.value.value == Found((), 0, cut=True)
+
+
+# Random small worlds
+
+
+def worlds(seed: int, count: int) -> Iterator[tuple[View, Subject]]:
+    """Yield small worlds with a job that may have to wait."""
+    dice = random.Random(seed)
+    for _ in range(count):
+        view = scene(nodes := _nodes(dice), _running(dice, nodes), _queue(dice), _licences(dice))
+        subject = Subject(turn_of(MINE, dice.choice((1000, 2000))), _request(dice, nodes))
+        yield with_job(view, subject), subject
+
+
+def _nodes(dice: random.Random) -> list[NodeView]:
+    return [
+        node(
+            name,
+            dice.choice((2, 4)),
+            sockets=2,
+            memory=dice.choice((16, 32, 64)),
+            groups=dice.choice(((), ("x",), ("y",), ("x", "y"))),
+            closed="paused" if dice.random() < 0.1 else "",
+        )
+        for name in "abcd"[: dice.randint(1, 4)]
+    ]
+
+
+def _running(dice: random.Random, nodes: Sequence[NodeView]) -> list[RunningJob]:
+    jobs = []
+    for number, each in enumerate(nodes, 1):
+        size = dice.randint(0, each.facts.processors)
+        if size:
+            wants = dice.choice((0, 0, 1))
+            request = asks(size, size + wants, exclusive=dice.random() < 0.2)
+            left = dice.choice((10, 25, 60, INF))
+            jobs.append(runs(number, request, (each.facts.name, size), minutes_left=left, wants=wants))
+    return jobs
+
+
+def _queue(dice: random.Random) -> list[tuple[int, JobRequest, int]]:
+    return [
+        (
+            10 + number,
+            asks(dice.randint(1, 9), minutes=dice.choice((5, 30, 90, INF))),
+            dice.choice((1000, 2000, 3000)),
+        )
+        for number in range(dice.randint(0, 3))
+    ]
+
+
+def _licences(dice: random.Random) -> dict[str, tuple[int, int]]:
+    return {"lic": (4, dice.randint(0, 4))}
+
+
+def _request(dice: random.Random, nodes: Sequence[NodeView]) -> JobRequest:
+    names = [each.facts.name for each in nodes]
+    wishes: dict[str, object] = {
+        "exclusive": True,
+        "single_node": True,
+        "requested_nodes": (dice.choice(names),),
+        "excluded_nodes": (dice.choice(names),),
+        "required_nodes": (dice.choice(names),),
+        "node_groups": dice.choice((("x",), ("x", "y"))),
+        "node_group_op": dice.choice(list(NodeGroupOp)),
+        "minimum_memory": dice.choice((20, 64)),
+        "maximum_memory": dice.choice((16, 40)),
+        "minimum_processors_per_node": 3,
+        "maximum_processors_per_node": 3,
+        "licences": (Licence("lic", dice.choice((2, 4, None))),),
+        "memory": dice.choice((8, 20)),
+        "unit": dice.choice(list(UnitType)),
+        "start_at_maximum": True,
+    }
+    chosen = dict(dice.sample(sorted(wishes.items(), key=lambda item: item[0]), dice.randint(0, 3)))
+    least = dice.randint(1, 8)
+    return asks(least, least + dice.choice((0, 0, 4)), minutes=dice.choice((20, 61, 300, INF)), **chosen)
+
+
+def milder(axis: Axis, change: Change) -> int | None:
+    """Return the value before that of the change, or None if it is the mildest."""
+    place = axis.values.index(change.value)
+    return axis.values[place - 1] if place else None
+
+
+def axis_of(axes: Sequence[Axis], change: Change) -> Axis:
+    return next(axis for axis in axes if (axis.what, axis.about) == (change.what, change.about))
+
+
+def changed(subject: Subject, axes: Sequence[Axis], changes: Sequence[Change]) -> Subject:
+    for change in changes:
+        subject = axis_of(axes, change).change(subject, change.value)
+    return subject
+
+
+@pytest.mark.parametrize("policy", POLICY)
+@pytest.mark.parametrize("seed", range(4))
+def test_every_offer_in_random_small_worlds_is_true_and_one_less_would_not_do(policy: str, seed: int) -> None:
+    plan_of = POLICIES[policy]
+    offered = {"now": 0, "pairs": 0, "sooner": 0}
+    for view, subject in worlds(seed, 120):
+        plan = plan_of(view)
+        base = outcome_of(plan, view, subject)
+        found = counterfactuals(view, plan_of, subject, Room(highest=HIGHEST), most=200)
+        assert not found.cut
+        assert not (base.now and found.offers)
+        axes = axes_of(subject, view, plan, Room())
+        for offer in found.offers:
+            check_offer(view, plan_of, subject, axes, offer, base.at)
+            offered["now" if offer.outcome.now else "sooner"] += 1
+            offered["pairs"] += len(offer.changes) > 1
+    assert min(offered.values()) > 0, offered
+
+
+def check_offer(
+    view: View, plan_of, subject: Subject, axes: Sequence[Axis], offer: Offer, base: float
+) -> None:  # type: ignore[no-untyped-def]
+    """The change is one, does what is said of it, and the next milder one does not."""
+
+    def outcome(changes: Sequence[Change]):  # type: ignore[no-untyped-def]
+        asked = changed(subject, axes, changes)
+        world = with_job(without(view, subject), asked)
+        return outcome_of(plan_of(world), world, asked)
+
+    assert offer.subject == changed(subject, axes, offer.changes) != subject
+    assert in_words(offer, subject.request)
+    what = outcome(offer.changes)
+    assert what == offer.outcome
+    assert what.now or what.at < base
+    for number, change in enumerate(offer.changes):
+        value = milder(axis_of(axes, change), change)
+        if value is not None:
+            less = [*offer.changes]
+            less[number] = change._replace(value=value)
+            assert not outcome(less).now if what.now else outcome(less).at > what.at, (change, offer)
+
+
+def test_the_world_without_a_job_is_the_one_it_was_put_into() -> None:
+    subject = Subject(turn_of(MINE), asks(16, minutes=60))
+    alike = with_job(BLOCKED, subject)
+    assert [len(waiting.turns) for waiting in alike.queue] == [2]
+    assert [list(each.turns) for each in without(alike, subject).queue] == [
+        list(each.turns) for each in BLOCKED.queue
+    ]
+    alone = with_job(scene([node("a")]), subject)
+    assert without(alone, subject).queue == []
+    assert without(BLOCKED, subject) is BLOCKED
+
+
+def test_a_limit_is_offered_to_jobs_without_one_up_to_a_year() -> None:
+    view = msgspec.structs.replace(
+        BLOCKED, running=[runs(1, asks(8), ("a", 8), minutes_left=2 * LONGEST_LIMIT)]
+    )
+    assert told(view, asks(4)) == ["with a run time limit of at most 366:00:00"]
+    assert found_for(view, asks(4)).offers[0].subject.job == JobId(MINE)
