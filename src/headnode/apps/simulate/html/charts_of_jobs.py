@@ -66,8 +66,11 @@ def _spreads(
             "width": 5,
         },
         customdata=ninths,
-        hovertext=[f"median {said(one.median)}, nine in ten up to {said(one.ninth)}" for one in spreads],
-        hovertemplate="%{hovertext}",
+        hovertext=[
+            f"{label(policy)}: median {said(one.median)}, nine in ten up to {said(one.ninth)}"
+            for one in spreads
+        ],
+        hovertemplate="%{hovertext}<extra></extra>",
     )
 
 
@@ -120,9 +123,9 @@ def _steps(place: int, one: Finding) -> go.Bar:
         x=list(range(len(counts))),
         y=[count * 100 / jobs for count in counts],
         hovertext=[
-            f"{count:,} jobs ({percent(count / jobs)}) start {step}"
+            f"{label(one.outcome.policy)}: {count:,} jobs ({percent(count / jobs)}) start {step}"
             for count, step in zip(counts, STEPS, strict=True)
         ],
-        hovertemplate="%{hovertext}",
+        hovertemplate="%{hovertext}<extra></extra>",
         showlegend=True,
     )

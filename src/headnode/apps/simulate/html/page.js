@@ -5,6 +5,7 @@
 const known = JSON.parse(document.getElementById("known").textContent);
 const CONFIG = {
   responsive: true, displaylogo: false,
+  showSendToCloud: false, plotlyServerURL: "", // nobody's jobs leave this page
   modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
 };
 const DAY = 86400;
@@ -45,7 +46,13 @@ const offAxis = (place) => {
 for (const [id, figure] of Object.entries(known.charts)) Plotly.newPlot(`${id}-chart`, figure.data, figure.layout, CONFIG);
 
 const detail = at("detail");
-if (detail) detail.addEventListener("change", () => Plotly.restyle("over-time-chart", known.details[detail.value]));
+if (detail) detail.addEventListener("change", () => {
+  const chart = at("over-time-chart");
+  const { x0, dx, y, customdata } = known.details[detail.value];
+  // Not restyle: given new points, it takes dates for numbers.
+  const data = chart.data.map((trace, row) => ({ ...trace, x0: x0[row], dx: dx[row], y: y[row], customdata: customdata[row] }));
+  Plotly.react(chart, data, chart.layout, CONFIG);
+});
 
 addEventListener("beforeprint", () => {
   for (const folded of document.querySelectorAll("details")) folded.open = true;
