@@ -15,14 +15,18 @@ _GZIP = b"\x1f\x8b"
 
 
 def read_log(
-    path: str, processors: int | None = None, largest: int = LARGEST, fits: Fits | None = None
+    path: str,
+    processors: int | None = None,
+    largest: int = LARGEST,
+    fits: Fits | None = None,
+    whose: bool = False,
 ) -> Log:
     """Read a log in the Standard Workload Format, plain, gzip or xz; see `read_swf`.
 
     Raises:  BadRequest ``workload-file`` when it cannot be read or unpacked, and what `read_swf` raises.
     """
     # Latin-1 because old logs name people in their comments so; the numbers are the same in any encoding.
-    return read_swf(_content(path, largest).decode("latin-1").splitlines(), processors, fits)
+    return read_swf(_content(path, largest).decode("latin-1").splitlines(), processors, fits, whose)
 
 
 def _content(path: str, largest: int) -> bytes:

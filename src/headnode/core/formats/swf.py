@@ -20,6 +20,7 @@ _STATUS = 10  # where the status stands; 2, 3 and 4 mark a part of a job that wa
 _PARTS = frozenset(("2", "3", "4"))
 _SHOWN = 60  # characters of a bad line in an error
 _USED_MEMORY, _REQUESTED_MEMORY = 6, 9  # where they stand; kB for each processor
+_USER, _EXECUTABLE = 11, 13
 _KILOBYTES = 1024  # in a MB
 
 Fits = Callable[[int, int], bool]
@@ -69,38 +70,42 @@ class _Row(NamedTuple):
     estimate: float
     line: int
     memory: int = 0
+    user: str = ""
+    name: str = ""
 
 
-_Kept = tuple[float, int, float, float, int, int]
-"""(submit, number, run time, estimate, processors, memory) of a job that is replayed."""
+_Kept = tuple[float, int, float, float, int, int, str, str]
+"""(submit, number, run time, estimate, processors, memory, user, name) of a job that is replayed."""
 
 
-def read_swf(lines: Iterable[str], processors: int | None = None, fits: Fits | None = None) -> Log:
+def read_swf(
+    lines: Iterable[str], processors: int | None = None, fits: Fits | None = None, whose: bool = False
+) -> Log:
     """Read a log for a machine of so many processors; None takes what the log's header says.
 
-    Memory is read only where `fits` is there to look at it: most logs say nothing of it.
+    Memory is read only where `fits` is there to look at it: most logs say nothing of it.  With `whose`, users
+    and names of jobs are read too: the numbers that stand there for users and for executables.
     Raises:  BadRequest ``workload-line`` for a line that is not in the format, ``workload-machine`` when
              nobody says how large the machine is, ``workload-empty`` when no job can be replayed.
     """
-    reader = _Reader(fits)
+    reader = _Reader(fits, whose)
     rows = reader.rows(lines)
     size = processors if processors is not None else _machine(reader.header)
     kept = reader.kept(rows, size)
     if not kept:
         raise _empty(len(rows), size)
     kept.sort()
-    submits, numbers, run_times, estimates, wanted, memories = zip(*kept, strict=True)
-    workload = Workload(
-        numbers, submits, run_times, estimates, wanted, memories=memories if any(memories) else ()
-    )
+    submits, numbers, run_times, estimates, wanted, *known = zip(*kept, strict=True)
+    memories, users, names = (column if any(column) else () for column in known)
+    workload = Workload(numbers, submits, run_times, estimates, wanted, memories, users, names)
     return Log(workload, size, reader.header, reader.remarks())
 
 
 class _Reader:
     """Keeps count of what it notices."""
 
-    def __init__(self, fits: Fits | None) -> None:
-        self._fits = fits
+    def __init__(self, fits: Fits | None, whose: bool) -> None:
+        self._fits, self._whose = fits, whose
         self.header: dict[str, str] = {}
         self._lines: dict[Remark, list[int]] = {remark: [] for remark in Remark}
 
@@ -118,11 +123,16 @@ class _Reader:
             elif text and not text.isspace():
                 fields = text.split()
                 if self._is_whole(line, fields):
-                    row = _row(line, text, fields)
-                    rows.append(
-                        row if self._fits is None else row._replace(memory=_memory(line, text, fields))
-                    )
+                    rows.append(self._row(line, text, fields))
         return rows
+
+    def _row(self, line: int, text: str, fields: Sequence[str]) -> _Row:
+        row = _row(line, text, fields)
+        if self._fits is not None:
+            row = row._replace(memory=_memory(line, text, fields))
+        if self._whose:
+            row = row._replace(user=_known(fields, _USER), name=_known(fields, _EXECUTABLE))
+        return row
 
     def _is_whole(self, line: int, fields: Sequence[str]) -> bool:
         if len(fields) != FIELDS:
@@ -139,7 +149,7 @@ class _Reader:
             self._lines[Remark.ESTIMATED] = [row.line for row in rows]
         kept: list[_Kept] = []
         last = 0.0
-        for number, submit, run_time, allocated, requested, estimate, line, memory in rows:
+        for number, submit, run_time, allocated, requested, estimate, line, memory, user, name in rows:
             limit = estimate if estimated else run_time
             processors = requested if requested > 0 else allocated
             if submit < 0 or not 0 < processors <= size or run_time <= 0 or limit <= 0:
@@ -151,7 +161,7 @@ class _Reader:
             if requested <= 0 or run_time > limit or submit < last:
                 self._notice(line, requested <= 0, run_time > limit, submit < last)
             last = submit
-            kept.append((submit, number, min(run_time, limit), limit, processors, memory))
+            kept.append((submit, number, min(run_time, limit), limit, processors, memory, user, name))
         return kept
 
     def _notice(self, line: int, allocated: bool, cut: bool, out_of_order: bool) -> None:
@@ -186,6 +196,11 @@ def _memory(line: int, text: str, fields: Sequence[str]) -> int:
     except ValueError:
         raise _bad_line(line, text) from None
     return ceil(next((kilobytes for kilobytes in said if kilobytes > 0), 0) / _KILOBYTES)
+
+
+def _known(fields: Sequence[str], at: int) -> str:
+    """Return what stands there, "" if that is a number below zero or nothing."""
+    return "" if at >= len(fields) or fields[at].startswith("-") else fields[at]
 
 
 def _row_of_fractions(line: int, text: str, fields: Sequence[str]) -> _Row:

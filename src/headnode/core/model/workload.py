@@ -11,7 +11,8 @@ class Workload(NamedTuple):
            each processor for `memories`.
 
     A run time is positive and never longer than its estimate; processors are at least one.  A memory of 0 is
-    unknown.  Columns that have a default may be empty: then nothing of the kind is known.
+    unknown, as are a user and a name of "".  Columns that have a default may be empty: then nothing of the
+    kind is known.
     """
 
     numbers: Sequence[int]
@@ -20,3 +21,5 @@ class Workload(NamedTuple):
     estimates: Sequence[float]
     processors: Sequence[int]
     memories: Sequence[int] = ()
+    users: Sequence[str] = ()
+    names: Sequence[str] = ()

@@ -40,6 +40,12 @@ class Profile:
                 profile._free.append(free)
         return profile
 
+    def copy(self) -> "Profile":
+        """Return an independent copy."""
+        twin = Profile(0)
+        twin._times, twin._free = self._times.copy(), self._free.copy()
+        return twin
+
     def stairs(self) -> Iterable[tuple[float, int]]:
         """Return when each stair begins, with the processors free on it."""
         return zip(self._times, self._free, strict=True)

@@ -27,6 +27,7 @@ class Conservative:
     """
 
     def __init__(self, workload: Workload, processors: int, ties: Ties) -> None:
+        self._made_of = workload, processors, ties
         self._processors, self._estimates = workload.processors, workload.estimates
         self._every_end = ties is Ties.ARRIVALS_FIRST
         self._size, self._profile = processors, Profile(processors)
@@ -34,6 +35,14 @@ class Conservative:
         self._due: list[tuple[float, int]] = []  # heap of (start, job); those given up are skipped
         self._ends: dict[int, float] = {}  # running job: its estimated end
         self._offer = self._moved = False
+
+    def fork(self) -> "Conservative":
+        """Return an independent copy."""
+        twin = type(self)(*self._made_of)
+        twin._offer, twin._moved = self._offer, self._moved
+        twin._profile, twin._reserved = self._profile.copy(), self._reserved.copy()
+        twin._due, twin._ends = self._due.copy(), self._ends.copy()
+        return twin
 
     def arrived(self, now: float, job: int) -> None:
         """Give the job the earliest place, after those who wait already were offered theirs."""

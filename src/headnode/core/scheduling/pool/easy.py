@@ -26,7 +26,8 @@ Kind = tuple[int, float]
 class EasyBackfill:
     """Waiting jobs stand in lines by kind; `_head` is the oldest of all and blocked."""
 
-    def __init__(self, workload: Workload, processors: int, _ties: Ties) -> None:
+    def __init__(self, workload: Workload, processors: int, ties: Ties) -> None:
+        self._made_of = workload, processors, ties
         self._processors, self._estimates = workload.processors, workload.estimates
         self._holders = Holders(workload, processors)
         self._lines: dict[Kind, Line] = {}
@@ -34,6 +35,15 @@ class EasyBackfill:
         self._head: int | None = None
         self._shadow, self._extra = inf, 0
         self._released = False
+
+    def fork(self) -> "EasyBackfill":
+        """Return an independent copy."""
+        twin = EasyBackfill(*self._made_of)
+        twin._head, twin._shadow, twin._extra = self._head, self._shadow, self._extra
+        twin._released, twin._new = self._released, self._new.copy()
+        twin._holders = self._holders.copy()
+        twin._lines = {kind: line.copy() for kind, line in self._lines.items()}
+        return twin
 
     def arrived(self, _now: float, job: int) -> None:
         """Keep the job for the next pass."""

@@ -12,10 +12,17 @@ from headnode.core.scheduling.pool.ties import Ties
 class FirstComeFirstServed:
     """The queue in order of arrival."""
 
-    def __init__(self, workload: Workload, processors: int, _ties: Ties) -> None:
+    def __init__(self, workload: Workload, processors: int, ties: Ties) -> None:
+        self._made_of = workload, processors, ties
         self._processors = workload.processors
         self._holders = Holders(workload, processors)
         self._queue: deque[int] = deque()
+
+    def fork(self) -> "FirstComeFirstServed":
+        """Return an independent copy."""
+        twin = FirstComeFirstServed(*self._made_of)
+        twin._holders, twin._queue = self._holders.copy(), self._queue.copy()
+        return twin
 
     def arrived(self, _now: float, job: int) -> None:
         """Put the job behind all others."""

@@ -10,13 +10,20 @@ from headnode.core.model.workload import Workload
 class Holders:
     """Counts what is free, and answers when more will be, by the estimates."""
 
-    __slots__ = ("_ends", "_estimates", "_expected", "_processors", "free")
+    __slots__ = ("_ends", "_estimates", "_expected", "_processors", "_workload", "free")
 
     def __init__(self, workload: Workload, processors: int) -> None:
         self.free = processors
+        self._workload = workload
         self._processors, self._estimates = workload.processors, workload.estimates
         self._expected: list[tuple[float, int]] = []  # (estimated end, job), ascending
         self._ends: dict[int, float] = {}  # job: its estimated end, while it counts as a holder
+
+    def copy(self) -> "Holders":
+        """Return an independent copy."""
+        twin = Holders(self._workload, self.free)
+        twin._expected, twin._ends = self._expected.copy(), self._ends.copy()
+        return twin
 
     def start(self, now: float, job: int) -> None:
         """Let the job hold its processors."""

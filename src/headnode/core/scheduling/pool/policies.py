@@ -10,7 +10,7 @@ from headnode.core.scheduling.pool.conservative import Conservative
 from headnode.core.scheduling.pool.conservative_replan import ConservativeReplan
 from headnode.core.scheduling.pool.easy import EasyBackfill
 from headnode.core.scheduling.pool.fcfs import FirstComeFirstServed
-from headnode.core.scheduling.pool.policy import PoolPolicy
+from headnode.core.scheduling.pool.policy import ForkablePolicy, PoolPolicy
 from headnode.core.scheduling.pool.production import Production
 from headnode.core.scheduling.pool.ties import Ties
 
@@ -22,7 +22,14 @@ class PolicyMaker(Protocol):
         """Return the policy before the first job; `processors` is the size of the pool."""
 
 
-POLICIES: Mapping[str, PolicyMaker] = MappingProxyType(
+class ForkablePolicyMaker(Protocol):
+    """Makes a policy that can be run ahead."""
+
+    def __call__(self, workload: Workload, processors: int, ties: Ties, /) -> ForkablePolicy:
+        """Return the policy before the first job; `processors` is the size of the pool."""
+
+
+POLICIES: Mapping[str, ForkablePolicyMaker] = MappingProxyType(
     {
         "fcfs": FirstComeFirstServed,
         "easy": EasyBackfill,

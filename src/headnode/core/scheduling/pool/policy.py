@@ -24,3 +24,10 @@ class PoolPolicy(Protocol):
 
     def wakes(self) -> float:
         """Return the next instant at which it may start jobs though nothing happens; inf if none."""
+
+
+class ForkablePolicy(PoolPolicy, Protocol):
+    """A policy that can be run ahead without being changed."""
+
+    def fork(self) -> PoolPolicy:
+        """Return an independent copy: queue, running jobs, reservations."""

@@ -6,10 +6,10 @@ The policy goes on seeing limits, as it does today; only the ends come when they
 from collections.abc import Callable, Collection, Iterable, Mapping
 from heapq import heapify, heappop, heappush
 from math import inf
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from headnode.core.model.quantities import Instant, Seconds
-from headnode.core.scheduling.pool.policy import PoolPolicy
+from headnode.core.scheduling.pool.policy import ForkablePolicy
 from headnode.core.scheduling.predicting.run_times import Asked, History, quantile
 
 REPLAYS = 10  # more do not make the median better on the logs tried
@@ -19,13 +19,6 @@ Draw = Callable[[int, Seconds], Seconds]
 """The run time of a job that has run for so long, in one of the possible futures."""
 
 
-class Forkable(PoolPolicy, Protocol):
-    """A policy that can be run ahead without being changed."""
-
-    def fork(self) -> PoolPolicy:
-        """Return an independent copy: queue, running jobs, reservations."""
-
-
 class Scene(NamedTuple):
     """The instant from which to look ahead, after the pass.  Jobs are known by numbers.
 
@@ -33,7 +26,7 @@ class Scene(NamedTuple):
     """
 
     now: Instant
-    policy: Forkable
+    policy: ForkablePolicy
     running: Mapping[int, Instant]
     asked: Callable[[int], Asked]
 

@@ -21,12 +21,13 @@ from headnode.core.model.quantities import FOREVER, Seconds
 
 REMEMBERED = 20  # jobs for each kind; older habits tell less than they mislead
 FEWEST = 2  # jobs of a kind, or nothing is said about it
+LIMITLESS = 0.0  # no limit is less; a number that all formats can write
 KINDS = 50_000  # kinds in all; 20 MB at most
 _NOT_YET = Seconds(0.0)
 _NUMBER = re.compile(r"\d+")
 
 Kind = tuple[str | None, str | None, float | None]
-"""User, family of names and run time limit; None for any."""
+"""User, family of names and run time limit, `LIMITLESS` for none; None for any."""
 
 
 class Asked(NamedTuple):
@@ -156,18 +157,14 @@ def _scale(job: Asked) -> float:
 
 def _kinds(job: Asked) -> Iterator[Kind]:
     """Yield the kinds the job belongs to, closest first.  What has no limit is never mixed with what has."""
-    limitless = FOREVER if job.limit == inf else None
+    limits = (job.limit, None) if job.limit < inf else (LIMITLESS,)
     if job.name:
-        family = _NUMBER.sub("#", job.name)  # run-1 and run-2 are of a kind
-        yield job.user, family, job.limit
-        if limitless is None:
-            yield job.user, family, None
-    yield job.user, None, job.limit
-    if limitless is None:
-        yield job.user, None, None
-    yield None, None, job.limit
-    if limitless is None:
-        yield None, None, None
+        family = job.name if job.name.isdigit() else _NUMBER.sub("#", job.name)  # run-1 and run-2 are one
+        for limit in limits:
+            yield job.user, family, limit
+    for user in (job.user, None):
+        for limit in limits:
+            yield user, None, limit
 
 
 def _unknown(job: Asked, ran: Seconds) -> Seconds:
