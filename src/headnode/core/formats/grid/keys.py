@@ -215,8 +215,14 @@ ITEM_ROWS = table(
         kind=Kind.TRANSLATED,
         becomes="the definition in the file is taken in",
     ),
-    _note("meta", ANYTHING, _JOB + "meta of a task"),
-    elsewhere={key: "'definition' of the task" for key in TASK_ROWS.by_key if key not in ("description", "meta")},
+    Row(
+        key="meta",
+        value=ANYTHING,
+        source=_JOB + "meta of a task",
+        role=Role.KEPT,
+        field="properties, if all its values are texts",
+    ),
+    elsewhere=dict.fromkeys(TASK_ROWS.by_key, "'definition' of the task"),
 )
 """A task of a job, around its definition."""
 
@@ -261,10 +267,7 @@ JOB_ROWS = table(
         role=Role.KEPT,
         field="properties, if all its values are texts",
     ),
-    elsewhere=dict.fromkeys(
-        ("executable", "arguments", "environment", "count", "stdin", "stdout", "stderr"),
-        "definition of a task",
-    )
+    elsewhere=dict.fromkeys(TASK_ROWS.by_key, "'definition' of a task")
     | dict.fromkeys(REQUIREMENT_ROWS.by_key, "'requirements'"),
 )
 """The keys of a job."""

@@ -19,6 +19,7 @@ KEY = "requirements"
 JOB_PREFIX, TASK_PREFIX = f"{KEY}.", f"definition.{KEY}."
 """Before the names of requirements, in the extensions of a job and of a task."""
 
+_DIRECTORY = "tasks run in the home directory of their user: none is made for each of them"
 Fields = dict[str, Any]
 
 
@@ -26,6 +27,8 @@ def with_tasks(
     spec: JobSpec, job: Source, definitions: Sequence[Source | None], tasks: Sequence[Fields]
 ) -> JobSpec:
     """Return the job with its tasks; what they require is in typed fields, or in extensions."""
+    if any(definitions):
+        job.findings.add(job.page, Kind.APPROXIMATED, "job", _DIRECTORY, ())
     spec = msgspec.structs.replace(spec, extensions=spec.extensions | _kept(job, JOB_PREFIX))
     wanted = [_needs(source) for source in definitions]
     folded = fold(_needs(job), wanted, _Teller(job, definitions).tell)

@@ -125,6 +125,7 @@ class _Reader:
             outer = self._source(("tasks", number), called(item), item)
             fields: Found = {"name": item["id"], "depends_on": tuple(parents.get(item["id"], ()))}
             own = outer.kept(ITEM_ROWS)
+            fields |= _properties(outer, own)
             inner = self._definition(outer)
             if inner:
                 fields |= reader.fields(inner)
@@ -141,14 +142,7 @@ class _Reader:
         fields: Found = {"name": found.get("description", ""), "extensions": extensions}
         if "groups" in found:
             fields |= self._groups(source, extensions)
-        meta = found.get("meta", {})
-        if all(isinstance(value, str) for value in meta.values()):
-            fields["properties"] = meta
-        else:
-            extensions["meta"] = as_extension(meta)
-        if meta:
-            source.tell(Kind.KEPT, "meta", "it is kept" if "meta" in extensions else "the job's properties")
-        return fields
+        return fields | _properties(source, extensions)
 
     def _groups(self, source: Source, extensions: dict[str, str]) -> Found:
         groups = source.found["groups"]
@@ -195,3 +189,16 @@ def _parents(items: Iterable[Found]) -> dict[str, dict[str, None]]:
         for child in item.get("children", ()):
             parents.setdefault(child, {})[item["id"]] = None
     return parents
+
+
+def _properties(source: Source, extensions: dict[str, str]) -> Found:
+    """Return meta as properties, if all its values are texts; keep it as an extension if they are not."""
+    meta: Found = source.found.get("meta", {})
+    if not meta:
+        return {}
+    if all(isinstance(value, str) for value in meta.values()):
+        source.tell(Kind.TRANSLATED, "meta", "it becomes properties")
+        return {"properties": meta}
+    source.tell(Kind.KEPT, "meta", "it is kept")
+    extensions["meta"] = as_extension(meta)
+    return {}

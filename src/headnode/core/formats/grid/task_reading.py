@@ -18,9 +18,10 @@ from headnode.core.formats.grid.values import MOST_CODE, MOST_COUNT
 Fields = dict[str, Any]
 PREFIX = "definition."
 _EXPANDED = re.compile(r"%[A-Za-z_][A-Za-z0-9_.()]*%|\$\{?[A-Za-z_]")
-_ONE_PROCESS = ("single", "openmp")
+ONE_PROCESS = ("single", "openmp")
+"""Values of jobtype with which a task is one process, whatever its count."""
+
 _SHOWN = 3
-_DIRECTORY = "a task runs in the home directory of its user: none is made for it alone"
 _LATER = "a head that cannot transfer files refuses the task"
 
 
@@ -38,7 +39,6 @@ class TaskReader:
         fields = _program(source, extensions) | _exit_codes(source.found)
         fields |= self._streams(source, base, extensions)
         self._files(source, base, extensions)
-        source.findings.add(source.page, Kind.APPROXIMATED, "job", _DIRECTORY, ())
         return fields | {"environment": self._environment(source), "extensions": extensions}
 
     def _environment(self, source: Source) -> dict[str, str]:
@@ -160,7 +160,7 @@ def _count(source: Source, extensions: dict[str, str]) -> tuple[int, bool]:
             source.tell(Kind.NOT_SUPPORTED, key, what)
     if kind:
         _tell_kind(source, kind, count)
-    return count, count > 1 and kind not in _ONE_PROCESS
+    return count, count > 1 and kind not in ONE_PROCESS
 
 
 def _tell_kind(source: Source, kind: str, count: int) -> None:

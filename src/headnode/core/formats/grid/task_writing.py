@@ -1,0 +1,168 @@
+"""A task of a job as the definition of a grid task.
+
+Source: grid, "Attributes of task descriptions".
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from headnode.core.formats.fidelity import Kind
+from headnode.core.formats.grid.command_lines import SHELL, split
+from headnode.core.formats.grid.keys import REQUIREMENT_ROWS, TASK_ROWS
+from headnode.core.formats.grid.losses import Losses
+from headnode.core.formats.grid.needs_reading import TASK_PREFIX
+from headnode.core.formats.grid.rows import Role, Table
+from headnode.core.formats.grid.source import from_extension
+from headnode.core.formats.grid.storage import file_url, joined_path
+from headnode.core.formats.grid.task_reading import ONE_PROCESS, PREFIX, max_success_code
+from headnode.core.formats.grid.transfers import STREAMS
+from headnode.core.model.job import JobSpec, UnitType
+from headnode.core.model.task import TaskSpec
+
+Found = dict[str, Any]
+_SAID = (
+    *("name", "command", "kind", "minimum", "maximum", "standard_input", "standard_output", "standard_error"),
+    *("required_nodes", "depends_on", "start", "end", "increment", "valid_exit_codes", "environment"),
+    *("properties", "extensions", "group"),
+)
+_DEFAULTS = TaskSpec()
+_EXPANDED = re.compile(r"%[A-Za-z_][A-Za-z0-9_.()]*%|\$\{?[A-Za-z_]")
+
+
+def in_order(values: Mapping[str, Any], table: Table) -> Found:
+    """Return the values that are there, in the order in which documents are written."""
+    return {key: values[key] for key in table.by_key if values.get(key) not in (None, "", {}, [])}
+
+
+def extended(extensions: Mapping[str, str], prefix: str, table: Table) -> tuple[Found, set[str]]:
+    """Return the keys that extensions hold for `table`, and the names of the extensions that were read."""
+    values: Found = {}
+    used: set[str] = set()
+    for row in table.rows:
+        text = extensions.get(prefix + row.key)
+        value = None if text is None or row.role is Role.FORM else from_extension(row, text)
+        if value is not None:
+            values[row.key] = value
+            used.add(prefix + row.key)
+    return values, used
+
+
+class DefinitionWriter:
+    """Writes definitions of the tasks of one job."""
+
+    def __init__(self, spec: JobSpec, losses: Losses) -> None:
+        self._spec, self._losses = spec, losses
+
+    def write(self, task: TaskSpec, where: str) -> tuple[Found, set[str]]:
+        """Return the definition, and the extensions that are in it; empty for a task without a command."""
+        self._tell_unsaid(task, where)
+        needs, needs_used = self._needs(task, where)
+        values, used = extended(task.extensions, PREFIX, TASK_ROWS)
+        if not task.command:
+            return {}, set()
+        values |= self._program(task, values, where) | self._streams(task, where)
+        values |= {
+            "version": 2,
+            "environment": self._environment(task, where),
+            "max_success_code": self._exit_code(task, where) or None,
+            "requirements": needs,
+        }
+        return in_order(values, TASK_ROWS), used | needs_used
+
+    def _tell(self, kind: Kind, where: str, what: str) -> None:
+        self._losses.add(kind, where, what)
+
+    def _tell_unsaid(self, task: TaskSpec, where: str) -> None:
+        for field in task.__struct_fields__:
+            if field not in _SAID and getattr(task, field) != getattr(_DEFAULTS, field):
+                self._tell(Kind.NOT_SUPPORTED, where, f"{field}: a grid task has no such thing")
+
+    def _needs(self, task: TaskSpec, where: str) -> tuple[Found, set[str]]:
+        needs, used = extended(task.extensions, TASK_PREFIX, REQUIREMENT_ROWS)
+        if len(task.required_nodes) == 1:
+            needs["hostname"] = list(task.required_nodes)
+        elif task.required_nodes:
+            self._tell(Kind.NOT_SUPPORTED, where, "required_nodes: a grid task asks for one of several hosts")
+        return in_order(needs, REQUIREMENT_ROWS), used
+
+    def _program(self, task: TaskSpec, kept: Found, where: str) -> Found:
+        words, parallel, lost = split(task.command, task.minimum)
+        if words[0] == SHELL and words[1:] == ["-c", task.command]:
+            what = f"command: it is handed to {SHELL}, because an executable is a path there"
+            self._tell(Kind.TRANSLATED, where, what)
+        if lost:
+            self._tell(Kind.APPROXIMATED, where, f"command: {lost}")
+        self._tell_size(task, where)
+        values: Found = {"executable": words[0], "arguments": words[1:]}
+        kind = kept.get("jobtype", "")
+        if (kind in ONE_PROCESS and parallel) or (
+            kind not in ONE_PROCESS and task.minimum > 1 and not parallel
+        ):
+            kind = "mpi" if parallel else "openmp"
+            values["jobtype"] = kind
+        if task.minimum > 1 or kind in ("mpi", "hybrid"):
+            values["count"] = task.minimum
+        return values
+
+    def _tell_size(self, task: TaskSpec, where: str) -> None:
+        if task.maximum != task.minimum:
+            self._tell(Kind.APPROXIMATED, where, "maximum: a grid task has one size, which is its minimum")
+        if self._spec.unit is not UnitType.PROCESSOR:
+            what = f"minimum: a grid task counts processors, not {self._spec.unit.value}s: the number is kept"
+            self._tell(Kind.APPROXIMATED, where, what)
+
+    def _environment(self, task: TaskSpec, where: str) -> Found:
+        environment: Found = {}
+        for name, value in {**self._spec.environment, **task.environment}.items():
+            upper = name.upper()
+            if upper in environment and name != upper:
+                self._tell(Kind.NOT_SUPPORTED, where, f"environment: {name!r} beside {upper!r} is left out")
+                continue
+            environment[upper] = value
+            if upper != name:
+                self._tell(Kind.APPROXIMATED, where, f"environment: {name!r} becomes {upper!r}")
+            if not value:
+                self._tell(
+                    Kind.APPROXIMATED, where, f"environment: {name!r} is set to nothing, not taken away"
+                )
+        return environment
+
+    def _streams(self, task: TaskSpec, where: str) -> Found:
+        values: Found = {}
+        for key, field in STREAMS.items():
+            path = joined_path(task.work_directory, getattr(task, field)) if getattr(task, field) else ""
+            if path.startswith("/"):
+                values[key] = file_url(path)
+                if _EXPANDED.search(path):
+                    self._tell(
+                        Kind.APPROXIMATED, where, f"{field}: variables in a path are not replaced there"
+                    )
+            elif path:
+                what = f"{field}: a path below the home directory has no URL; write an absolute one"
+                self._tell(Kind.NOT_SUPPORTED, where, what)
+        return values
+
+    def _exit_code(self, task: TaskSpec, where: str) -> int:
+        """Return the largest exit code that means success, or the largest below which all of them do."""
+        codes = self._spec.valid_exit_codes if task.valid_exit_codes is None else task.valid_exit_codes
+        most = max_success_code(codes)
+        if most is not None:
+            return most
+        most = _contiguous(codes)
+        what = f"valid_exit_codes: only those from 0 to {most} can be said"
+        self._tell(Kind.APPROXIMATED, where, what)
+        return most
+
+
+def _contiguous(codes: tuple[tuple[int, int], ...]) -> int:
+    """Return the largest number up to which all exit codes from 0 are among `codes`.
+
+    >>> _contiguous(((0, 2), (3, 5), (9, 9)))
+    5
+    """
+    most = 0
+    for low, high in sorted(codes):
+        if low <= most + 1:
+            most = max(most, high)
+    return most

@@ -1,0 +1,153 @@
+"""Writing grid descriptions of jobs and of single tasks.
+
+Source: grid; the schemas of the Pilot service.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from headnode.core.formats.fidelity import Kind, Report
+from headnode.core.formats.grid.expanding import GridTask, called, grid_tasks
+from headnode.core.formats.grid.keys import ITEM_ROWS, JOB_ROWS, REQUIREMENT_ROWS, TASK_ROWS
+from headnode.core.formats.grid.losses import Losses
+from headnode.core.formats.grid.needs import AMOUNTS, merged
+from headnode.core.formats.grid.needs_reading import JOB_PREFIX
+from headnode.core.formats.grid.reading import JOB, TASK
+from headnode.core.formats.grid.task_writing import DefinitionWriter, extended, in_order
+from headnode.core.model.errors import BadRequest
+from headnode.core.model.job import JobSpec
+from headnode.core.model.task import TaskSpec, TaskType
+
+Found = dict[str, Any]
+DIALECTS = {JOB: "grid job description", TASK: "grid task description"}
+"""The dialects by the names that jobs and commands give them."""
+
+_SAID = (
+    *("name", "requested_nodes", "minimum_memory", "minimum_processors_per_node", "single_node", "unit"),
+    *("valid_exit_codes", "environment", "tasks", "group_edges", "properties", "extensions", "dialect"),
+    *("fail_on_task_failure", "fail_dependent_tasks"),
+)
+_DEFAULTS = JobSpec()
+
+
+def write_job(spec: JobSpec, dialect: str = JOB) -> tuple[bytes, Report]:
+    """Write a job as a grid job, or a job of one task as a grid task; say what the form cannot.
+
+    Raises:  BadRequest ``dialect`` when there is no such dialect, ``no-tasks``, ``one-task`` when several
+             tasks should become one, ``too-large``, ``not-unicode``.
+    """
+    if dialect not in DIALECTS:
+        raise BadRequest(
+            code="dialect", what=f"there is no grid dialect {dialect!r}", fix=f"write {', '.join(DIALECTS)}"
+        )
+    writer = _Writer(spec)
+    found = writer.job() if dialect == JOB else writer.task()
+    try:
+        text = msgspec.json.format(msgspec.json.encode(found), indent=2)
+    except UnicodeEncodeError as wrong:
+        what = "a text of the job is not Unicode: it holds half of a surrogate pair"
+        raise BadRequest(code="not-unicode", what=what, fix="correct the job's texts") from wrong
+    return text + b"\n", writer.losses.report()
+
+
+class _Writer:
+    """Writes one job."""
+
+    def __init__(self, spec: JobSpec) -> None:
+        self._spec = spec
+        self.losses = Losses()
+        self._definitions = DefinitionWriter(spec, self.losses)
+        self._needs, self._used = extended(spec.extensions, JOB_PREFIX, REQUIREMENT_ROWS)
+        if spec.requested_nodes:
+            self._needs["hostname"] = list(spec.requested_nodes)
+        self._needs |= {key: getattr(spec, field) for key, field in AMOUNTS.items()}
+
+    def job(self) -> Found:
+        """Return the job as a grid job."""
+        self._tell_unsaid()
+        tasks = grid_tasks(self._spec, self.losses)
+        if not tasks:
+            raise BadRequest(
+                code="no-tasks", what="the job has no task, and a grid job has one or more", fix="add a task"
+            )
+        values, used = extended(self._spec.extensions, "", JOB_ROWS)
+        self._used |= used
+        values |= self._together(len(tasks), [one.id for one in tasks])
+        values |= {
+            "version": 2,
+            "description": self._spec.name,
+            "tasks": [self._item(one, number) for number, one in enumerate(tasks, 1)],
+            "requirements": in_order(self._needs, REQUIREMENT_ROWS),
+            "meta": {**self._spec.properties, **values.get("meta", {})},
+        }
+        self._tell_extensions("job", self._spec.extensions, self._used)
+        return in_order(values, JOB_ROWS)
+
+    def task(self) -> Found:
+        """Return the one task as a grid task."""
+        if len(self._spec.tasks) != 1 or self._spec.tasks[0].kind is not TaskType.BASIC:
+            raise BadRequest(
+                code="one-task",
+                what=f"the job has {len(self._spec.tasks)} tasks, and one task is to be written",
+                fix=f"write it as {JOB!r}",
+            )
+        self._tell_unsaid()
+        task = self._spec.tasks[0]
+        found, used = self._definitions.write(task, "task")
+        needs = merged(in_order(self._needs, REQUIREMENT_ROWS), found.get("requirements", {}))
+        found |= {"description": found.get("description") or self._name(task), "requirements": needs}
+        found |= {"meta": {**self._spec.properties, **task.properties, **found.get("meta", {})}}
+        if not task.command:
+            raise BadRequest(
+                code="no-command", what="the task has no command", fix="say what it runs, or write a grid job"
+            )
+        self._tell_extensions("task", task.extensions, used)
+        self._tell_extensions("job", self._spec.extensions, self._used)
+        return in_order(found, TASK_ROWS)
+
+    def _name(self, task: TaskSpec) -> str:
+        """Return what a task on its own can be called by: it has no name, only a description."""
+        name = task.name or self._spec.name
+        if name:
+            self.losses.add(Kind.APPROXIMATED, "task", "name: it is written as the description")
+        return name
+
+    def _tell_unsaid(self) -> None:
+        for field in self._spec.__struct_fields__:
+            if field not in _SAID and getattr(self._spec, field) != getattr(_DEFAULTS, field):
+                self.losses.add(Kind.NOT_SUPPORTED, "job", f"{field}: a grid job has no such thing")
+        several = len(self._spec.tasks) > 1 or any(task.instances > 1 for task in self._spec.tasks)
+        if several and not self._spec.fail_on_task_failure:
+            what = "fail_on_task_failure: the first failed task always fails a grid job"
+            self.losses.add(Kind.APPROXIMATED, "job", what)
+
+    def _together(self, tasks: int, ids: list[str]) -> Found:
+        """Return the group that brings all tasks together on one node, as the job asks."""
+        if not self._spec.single_node:
+            return {}
+        if tasks > 1:
+            self.losses.add(Kind.TRANSLATED, "job", "single_node: all tasks are in one group")
+            return {"groups": [ids]}
+        if any(task.minimum > 1 for task in self._spec.tasks):
+            what = "single_node: the processors of one task may come from several nodes"
+            self.losses.add(Kind.NOT_SUPPORTED, "job", what)
+        return {}
+
+    def _item(self, one: GridTask, number: int) -> Found:
+        where = called(number, one.task)
+        definition, used = self._definitions.write(one.task, where)
+        values, own = extended(one.task.extensions, "", ITEM_ROWS)
+        if one.task.name and one.task.name != one.id:
+            values.setdefault("description", one.task.name)
+        values |= {"id": one.id, "children": one.children, "definition": definition}
+        values["meta"] = {**one.task.properties, **values.get("meta", {})}
+        self._tell_extensions(where, one.task.extensions, used | own)
+        return in_order(values, ITEM_ROWS)
+
+    def _tell_extensions(self, where: str, extensions: Mapping[str, str], used: set[str]) -> None:
+        for name in extensions:
+            if name not in used:
+                what = f"extension {name[:80]!r}: a grid description has no place for it"
+                self.losses.add(Kind.NOT_SUPPORTED, where, what)
