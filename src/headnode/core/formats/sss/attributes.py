@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from headnode.core.formats.fidelity import parse_awareness
-from headnode.core.formats.sss.constraints import (
+from headnode.core.formats.sss.conditions import (
     Condition,
     Dependency,
     Designator,

@@ -6,7 +6,7 @@ Source: SSS 3.1.0, Tables 25-2 and 25-3.
 from typing import Any
 
 from headnode.core.formats.sss.consumables import Charge
-from headnode.core.formats.sss.rows import CATEGORIES, WORK, Need, Place, Row
+from headnode.core.formats.sss.rows import CATEGORIES, WORK, Concern, Need, Place, Row
 from headnode.core.formats.sss.value_types import BOOLEAN, COUNT, FLOAT, INTEGER, MOMENT, SPAN
 
 _MAY, _SHOULD, _MUST = Need.MAY, Need.SHOULD, Need.MUST
@@ -114,17 +114,31 @@ LIFE_ROWS = (
 )
 
 WISH_ROWS = (
-    _category("Architecture", _MAY, "a fact that nodes must have; the model has no place yet", shared=True),
+    _category(
+        "Architecture",
+        _MAY,
+        "a fact that nodes must have; the model has no place yet",
+        shared=True,
+        concerns=Concern.NODE,
+    ),
     _category("Machine", _MUST, "the cluster: refused when it is another", name_3_0="MachineName"),
-    _category("NodeCount", _MUST, "JobSpec.unit node with minimum and maximum", type=COUNT, shared=True),
+    _category(
+        "NodeCount",
+        _MUST,
+        "JobSpec.unit node with minimum and maximum",
+        type=COUNT,
+        shared=True,
+        concerns=Concern.COUNT,
+    ),
     _category(
         "OperatingSystem",
         _MAY,
         "a fact that nodes must have; the model has no place yet",
         also=("OpSys",),
         shared=True,
+        concerns=Concern.NODE,
     ),
-    _category("Partition", _MAY, "JobSpec.node_groups"),
+    _category("Partition", _MAY, "JobSpec.node_groups", concerns=Concern.NODE),
     _category("QualityOfService", _SHOULD, "JobSpec.template"),
     _category("Queue", _SHOULD, "JobSpec.template"),
     _category("Reservation", _MAY, "kept", name_3_0="ReservationId", also=("RequiredReservation",)),

@@ -5,9 +5,9 @@ Source: SSS 3.1.0, Table 25-4 and the sections of each element.
 
 from typing import Any
 
-from headnode.core.formats.sss.constraints import Dependency, Distribution, Extension, Limit
+from headnode.core.formats.sss.conditions import Dependency, Distribution, Extension, Limit
 from headnode.core.formats.sss.consumables import Consumable, Resource
-from headnode.core.formats.sss.rows import ANYWHERE, CATEGORIES, WORK, Need, Place, Row
+from headnode.core.formats.sss.rows import ANYWHERE, CATEGORIES, WORK, Concern, Need, Place, Row
 from headnode.core.formats.sss.selections import Selection
 from headnode.core.formats.sss.streams import Environment, Notifications, Stream
 from headnode.core.formats.sss.value_types import AMOUNT, COUNT
@@ -23,6 +23,7 @@ def _consumable(name: str, support: Need, becomes: str, **more: Any) -> Row:
         "places": WORK | CATEGORIES,
         "many": True,
         "shared": True,
+        "concerns": Concern.NODE,
         "source": "SSS 3.1.0, Table 25-4",
         **more,
     }
@@ -38,13 +39,16 @@ def _section(name: str, becomes: str, **more: Any) -> Row:
 CONSUMABLE_ROWS = (
     _consumable("Disk", _SHOULD, "disk of each task; the model has no place yet"),
     _consumable("Memory", _SHOULD, "JobSpec.minimum_memory; delivered, the memory really used"),
-    _consumable("Processors", _MUST, "minimum and maximum of the job or task", type=COUNT),
+    _consumable(
+        "Processors", _MUST, "minimum and maximum of the job or task", type=COUNT, concerns=Concern.COUNT
+    ),
     _consumable("Swap", _MAY, "swap of each task; the model has no place yet", also=("NodeSwap",)),
     _consumable(
         "Resource",
         _MAY,
         "type License: JobSpec.licences; others a consumable of the cluster, without a place yet",
         shape=Resource,
+        concerns=Concern.CLUSTER,
         source="SSS 3.1.0, Resource Element",
     ),
 )
@@ -56,6 +60,7 @@ ADAPTER = Row(
     name="Network",
     places=WORK | CATEGORIES,
     shared=True,
+    concerns=Concern.NODE,
     becomes="a fact that nodes must have; the model has no place yet",
     source="SSS 3.1.0, Table 25-2",
 )
@@ -67,6 +72,7 @@ STRUCTURED_ROWS = (
         "requested, JobSpec.requested_nodes, without patterns yet; delivered, the nodes of the allocation",
         name_3_0="Name",
         shape=Selection,
+        concerns=Concern.NODE,
         places=WORK | CATEGORIES,
         many=True,
         wrapped=True,
@@ -77,6 +83,7 @@ STRUCTURED_ROWS = (
         "Feature",
         "a property that nodes must have; the model has node groups only",
         shape=Selection,
+        concerns=Concern.NODE,
         places=WORK | CATEGORIES,
         many=True,
         wrapped=True,

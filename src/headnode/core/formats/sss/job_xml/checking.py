@@ -10,7 +10,7 @@ from lxml import etree
 from msgspec.structs import replace
 
 from headnode.core.formats.fidelity import Kind
-from headnode.core.formats.sss.constraints import Dependency
+from headnode.core.formats.sss.conditions import Dependency
 from headnode.core.formats.sss.job_object import Job, Part, TaskGroup
 from headnode.core.formats.sss.job_xml.elements import Elements
 from headnode.core.formats.sss.job_xml.findings import Findings, local

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from headnode.core.formats.compute_cluster_xml.unknown import element_text
 from headnode.core.formats.fidelity import Awareness, Kind
-from headnode.core.formats.sss.constraints import Distribution, Extension
+from headnode.core.formats.sss.conditions import Distribution, Extension
 from headnode.core.formats.sss.consumables import Consumable
 from headnode.core.formats.sss.job_xml.attributes_reader import AttributesReader, Fields
 from headnode.core.formats.sss.job_xml.findings import Findings, local
@@ -78,7 +78,7 @@ class Elements:
         text = (element.text or "").strip()
         try:
             fields["value"] = self._value(row, text)
-            return row.shape(name=row.name, **finished(row.shape, fields))
+            return row.shape(name=row.name, **finished(row, fields))
         except BadRequest as wrong:
             self._findings.refuse(wrong.code, element, wrong.what, wrong.fix)
         finally:

@@ -5,7 +5,8 @@ Source: SSS 3.1.0 and SSS 3.0.3, their examples and tables: Match and Pattern, t
 
 from typing import Any
 
-from headnode.core.formats.sss.constraints import (
+from headnode.core.formats.nearest import nearest
+from headnode.core.formats.sss.conditions import (
     LIMITS,
     Dependency,
     Distribution,
@@ -13,10 +14,12 @@ from headnode.core.formats.sss.constraints import (
     check_distribution,
     kind_of,
 )
-from headnode.core.formats.sss.consumables import Consumable
+from headnode.core.formats.sss.consumables import MEASURED_IN_BYTES, Consumable, Unit
+from headnode.core.formats.sss.patterns import compile_pattern
 from headnode.core.formats.sss.properties import Op, Property
+from headnode.core.formats.sss.rows import Row
 from headnode.core.formats.sss.selections import Aggregation, Selection
-from headnode.core.formats.sss.value_types import parse_float
+from headnode.core.formats.sss.value_types import STRING, parse_float
 from headnode.core.model.errors import BadRequest
 
 Fields = dict[str, Any]
@@ -24,13 +27,18 @@ _LIMITS = {name.lower(): name for name in LIMITS}
 _OF_CONSUMABLES = ("units", "metric", "duration", "consumptionRate")
 
 
-def finished(shape: type[Property], fields: Fields) -> Fields:
-    """Return the fields of a struct of `shape` as they are kept.
+def finished(row: Row, fields: Fields) -> Fields:
+    """Return the fields of the struct of a row as they are kept.
 
     Raises:  BadRequest for a value that cannot be.
     """
+    shape = row.shape
+    if fields.get("op") is Op.MATCH:
+        _check_match(row, str(fields["value"]))
     if issubclass(shape, Selection):
         return _selection(fields)
+    if row.name in MEASURED_IN_BYTES:
+        _check_unit(fields.get("units", ""))
     if issubclass(shape, Limit):
         return {**fields, "called": _LIMITS.get(fields["called"].lower(), fields["called"])}
     if issubclass(shape, Distribution):
@@ -41,9 +49,28 @@ def finished(shape: type[Property], fields: Fields) -> Fields:
     return fields
 
 
+def _check_match(row: Row, text: str) -> None:
+    if row.type is not STRING:
+        raise BadRequest(
+            code="comparison", what="a number cannot be matched", fix="write EQ, NE, LT, LE, GT or GE"
+        )
+    compile_pattern(text)
+
+
+def _check_unit(unit: str) -> None:
+    if unit and unit not in Unit.__members__:
+        meant = nearest(unit, Unit)
+        hint = f"did you mean {meant!r}? " if meant else ""
+        raise BadRequest(
+            code="unit", what=f"{unit!r} is no unit of bytes", fix=f"{hint}write {', '.join(Unit)}"
+        )
+
+
 def _selection(fields: Fields) -> Fields:
     """Return a comparison by regular expression as the pattern that it is."""
     aggregation, op = fields.get("aggregation"), fields.get("op")
+    if aggregation is Aggregation.PATTERN:
+        compile_pattern(str(fields["value"]))
     if op is not Op.MATCH:
         return fields
     if aggregation is Aggregation.LIST:

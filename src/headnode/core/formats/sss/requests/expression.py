@@ -1,0 +1,223 @@
+"""Requested properties as a logical expression: parentheses, conjunctions, ranges and alternatives.
+
+Source: SSS 3.1.0, "Requested" and its four examples; SSSRMAP, conditions: And binds tighter than Or.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from headnode.core.formats.sss.consumables import Consumable, Resource
+from headnode.core.formats.sss.properties import Conj, Kept, Op, Property
+from headnode.core.formats.sss.requests.constraint import Comparison, Constraint, Subject
+from headnode.core.formats.sss.selections import Aggregation, Selection
+from headnode.core.model.errors import BadRequest
+
+MOST_DENIALS = 50  # of Nand, Nor, AndNot and OrNot in one request
+
+
+class Leaf(msgspec.Struct, frozen=True):
+    """One constraint, with the weight of its preference."""
+
+    constraint: Constraint
+    weight: int = 0
+
+
+class All(msgspec.Struct, frozen=True):
+    """Every part must hold; without parts, it holds."""
+
+    parts: tuple["Expression", ...] = ()
+
+
+class Any(msgspec.Struct, frozen=True):
+    """One part must hold; without parts, it does not."""
+
+    parts: tuple["Expression", ...] = ()
+
+
+class Not(msgspec.Struct, frozen=True):
+    """The part must not hold."""
+
+    part: "Expression"
+
+
+Expression = Leaf | All | Any | Not
+
+_COMPARISONS = {
+    Op.EQ: Comparison.EQ,
+    Op.NE: Comparison.NE,
+    Op.LT: Comparison.LT,
+    Op.LE: Comparison.LE,
+    Op.GT: Comparison.GT,
+    Op.GE: Comparison.GE,
+    Op.MATCH: Comparison.MATCH,
+}
+_TIGHT = (Conj.AND, Conj.NAND, Conj.AND_NOT)
+_DENYING = (Conj.NAND, Conj.NOR, Conj.AND_NOT, Conj.OR_NOT)
+
+
+def expression_of(properties: Sequence[Property]) -> Expression:
+    """Return what requested properties say together.
+
+    Neighbours of one name without a conjunction are a range, or with preferences alternatives, or a list
+    of nodes.  Properties that are not set, and those nobody understands, say nothing.
+    Raises:  BadRequest ``groups`` when the parentheses do not match, ``request`` when it denies too much.
+    """
+    denials = sum(one.conj in _DENYING for one in properties)
+    if denials > MOST_DENIALS:
+        raise BadRequest(
+            code="request",
+            what=f"the request has {denials} of Nand, Nor, AndNot and OrNot",
+            fix=f"write at most {MOST_DENIALS}",
+        )
+    frames = [_Frame(Conj.AND)]
+    for run in _runs(properties):
+        opens, closes = max(run[0].group, 0), max(-run[-1].group, 0)
+        conj = run[0].conj or Conj.AND
+        frames += [_Frame(conj if number == 0 else Conj.AND) for number in range(opens)]
+        frames[-1].join(Conj.AND if opens else conj, _operand(run))
+        for _ in range(closes):
+            _close(frames)
+    if len(frames) != 1:
+        _refuse_groups()
+    return frames[0].value()
+
+
+class _Frame:
+    """What stands between two parentheses, as far as it is read; `conj` joins it to what is before them."""
+
+    def __init__(self, conj: Conj) -> None:
+        self.conj = conj
+        self._term: Expression | None = None
+        self._before: tuple[Expression, Conj] | None = None  # what the term will be joined to by an Or
+
+    def join(self, conj: Conj, part: Expression) -> None:
+        """Add a part."""
+        if self._term is None:
+            self._term = part
+        elif conj in _TIGHT:
+            self._term = _joined(self._term, conj, part)
+        else:
+            self._before = self.value(), conj
+            self._term = part
+
+    def value(self) -> Expression:
+        """Return all of it."""
+        term = All() if self._term is None else self._term
+        return term if self._before is None else _joined(*self._before, term)
+
+
+def _close(frames: list[_Frame]) -> None:
+    if len(frames) < 2:
+        _refuse_groups()
+    frame = frames.pop()
+    frames[-1].join(frame.conj, frame.value())
+
+
+def _refuse_groups() -> None:
+    raise BadRequest(
+        code="groups",
+        what="the parentheses that group opens and closes do not match",
+        fix='open with group="1" on the first property and close with group="-1" on the last',
+    )
+
+
+def _joined(left: Expression, conj: Conj, right: Expression) -> Expression:
+    part = Not(right) if conj in (Conj.AND_NOT, Conj.OR_NOT) else right
+    if conj in _TIGHT:
+        joined: Expression = All((*left.parts, part) if isinstance(left, All) else (left, part))
+    else:
+        joined = Any((*left.parts, part) if isinstance(left, Any) else (left, part))
+    return Not(joined) if conj in (Conj.NAND, Conj.NOR) else joined
+
+
+def _runs(properties: Sequence[Property]) -> Iterator[list[Property]]:
+    """Yield neighbours that are one operand: a set of preferences, a list of nodes, or one property."""
+    run: list[Property] = []
+    for one in properties:
+        if run and _belongs(run, one):
+            run.append(one)
+            continue
+        if run:
+            yield run
+        run = [one]
+    if run:
+        yield run
+
+
+def _belongs(run: list[Property], one: Property) -> bool:
+    last = run[-1]
+    together = (
+        last.name == one.name and one.group <= 0 and (last.group == 0 or (last is run[0] and last.group > 0))
+    )
+    if not together or isinstance(one, Kept):
+        return False
+    if one.preference or last.preference:
+        return one.conj in (None, Conj.OR) and one.preference * last.preference > 0
+    return one.name == "Node" and one.conj is None and _is_name(one) and _is_name(last)
+
+
+def _is_name(one: Property) -> bool:
+    return one.op in (None, Op.EQ)
+
+
+def _operand(run: list[Property]) -> Expression:
+    """Return what one operand says: one of the alternatives, a wish, or what the only property says."""
+    if run[0].preference:
+        wish = (All(),) if run[0].preference < 0 else ()
+        return Any((*(_weighted(_said(one), abs(one.preference)) for one in run), *wish))
+    if len(run) == 1:
+        return _said(run[0])
+    names = tuple(dict.fromkeys(name for one in run if not _is_pattern(one) for name in _names(one)))
+    among = (_leaf(("Node",), Comparison.IN, names),) if names else ()
+    return Any((*among, *(_said(one) for one in run if _is_pattern(one))))
+
+
+def _weighted(said: Expression, weight: int) -> Expression:
+    """Return `said` with a weight, once, however many constraints it has."""
+    if isinstance(said, Leaf):
+        return Leaf(said.constraint, weight)
+    if isinstance(said, All) and said.parts:
+        return All((_weighted(said.parts[0], weight), *said.parts[1:]))
+    return said
+
+
+def _said(one: Property) -> Expression:
+    """Return what a property says by itself."""
+    if isinstance(one, Kept) or one.value is None:
+        return All()
+    if isinstance(one, Selection):
+        return _selected(one)
+    comparison = _COMPARISONS[one.op or Op.EQ]
+    if isinstance(one, Consumable):
+        quantity = one.quantity
+        return All() if quantity is None else _leaf(_subject(one), comparison, quantity)
+    return _leaf(_subject(one), comparison, one.value)
+
+
+def _selected(one: Selection) -> Expression:
+    denied = one.op is Op.NE
+    if one.aggregation is Aggregation.PATTERN:
+        match = Comparison.NO_MATCH if denied else Comparison.MATCH
+        return _leaf((one.name,), match, str(one.value))
+    if one.aggregation is not Aggregation.LIST:
+        return _leaf((one.name,), _COMPARISONS[one.op or Op.EQ], str(one.value))
+    if one.name == "Node":
+        return _leaf(("Node",), Comparison.NOT_IN if denied else Comparison.IN, one.names)
+    return All(tuple(_leaf((one.name,), _COMPARISONS[one.op or Op.EQ], name) for name in one.names))
+
+
+def _leaf(subject: Subject, comparison: Comparison, value: object) -> Leaf:
+    return Leaf(Constraint(subject, comparison, value))  # type: ignore[arg-type]  # the value of a property
+
+
+def _subject(one: Property) -> Subject:
+    return (one.name, one.called, one.type) if isinstance(one, Resource) else (one.name,)
+
+
+def _is_pattern(one: Property) -> bool:
+    return isinstance(one, Selection) and one.aggregation is Aggregation.PATTERN
+
+
+def _names(one: Property) -> tuple[str, ...]:
+    return one.names if isinstance(one, Selection) else ()
