@@ -23,7 +23,7 @@ class Calendar(NamedTuple):
     @property
     def title(self) -> str:
         """What stands under a time axis."""
-        return "days since the log's start" if self.zero is None else f"date ({self.zone})"
+        return "time since the log's start" if self.zero is None else f"date ({self.zone})"
 
     def axis(self, seconds: float) -> float:
         """Return the place on a time axis: milliseconds since 1970, or days."""

@@ -70,8 +70,10 @@ def _figure(about: Study, data: dict[str, Any]) -> go.Figure:
         for row in range(_ROWS):
             figure.add_trace(_trace(place, outcome, row, data), row=row + 1, col=1)
     settle(figure, hovermode="x unified")
-    kind = "linear" if about.calendar.zero is None else "date"
-    figure.update_xaxes(type=kind, hoverformat=",.1f" if kind == "linear" else "%a %d %b %Y, %H:%M")
+    if about.calendar.zero is None:
+        figure.update_xaxes(type="linear", tickprefix="day ", hoverformat=",.2f")
+    else:
+        figure.update_xaxes(type="date", hoverformat="%a %d %b %Y, %H:%M")
     figure.update_xaxes(title=about.calendar.title, row=_ROWS, col=1)
     for row, title in enumerate(_TITLES, start=1):
         figure.update_yaxes(title=title, rangemode="tozero", row=row, col=1)
