@@ -41,9 +41,13 @@ class MemoryJournal:
     ) -> int:
         """Record the events, take `revived` jobs out of the archive, put `ended` ones in."""
         self._events.extend(events)
+        told = self._told
         for event in events:
-            if isinstance(event, JobFact) and kind_of(event) == OF_JOB:
-                self._told.setdefault(event.job, []).append(event)
+            if kind_of(event) == OF_JOB and isinstance(event, JobFact):
+                if event.job in told:
+                    told[event.job].append(event)
+                else:
+                    told[event.job] = [event]
                 if self._predictions and isinstance(event, JobStarted):
                     self._judge(event)
         self._project(events)

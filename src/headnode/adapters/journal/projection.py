@@ -1,7 +1,7 @@
 """What events do to the table of ended instances.  Both journals follow this, so that they agree."""
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, get_args
 
 import msgspec
 
@@ -35,6 +35,16 @@ ALLOCATION_EVENTS: Final = (JobStarted, AllocationGrown, AllocationShrunk, Alloc
 """By which a job gets and gives back processors."""
 
 _INSTANCE_EVENTS = (InstancesDispatched, InstancesStarted, InstancesEnded, InstancesStopping)
+_CHANGING = frozenset({InstancesEnded, TaskRequeued, JobRequeued, JobConfigured})
+
+
+def _kind(event: type) -> int:
+    if event in _INSTANCE_EVENTS:
+        return OF_INSTANCES
+    return OF_JOB if issubclass(event, JobFact) else OF_CLUSTER
+
+
+_KINDS: Mapping[type, int] = {event: _kind(event) for event in get_args(Event)}
 
 
 class Put(msgspec.Struct, frozen=True, gc=False):
@@ -70,14 +80,14 @@ Change = Put | Drop | DropUnfinished | DropAll
 
 def kind_of(event: Event) -> int:
     """Return the kind of an event: of the cluster, of a job, or of a job's instances."""
-    if isinstance(event, _INSTANCE_EVENTS):
-        return OF_INSTANCES
-    return OF_JOB if isinstance(event, JobFact) else OF_CLUSTER
+    return _KINDS[type(event)]
 
 
 def changes(events: Sequence[Event]) -> Iterator[Change]:
     """Yield what the events do to the ended instances, in order.  The last word on an instance holds."""
     for event in events:
+        if type(event) not in _CHANGING:  # most are: a match asks for one class after the other
+            continue
         match event:
             case InstancesEnded(job=job, ended=ended):
                 for one in ended:
@@ -92,8 +102,6 @@ def changes(events: Sequence[Event]) -> Iterator[Change]:
                 yield DropUnfinished(job)
             case JobConfigured(job=job):
                 yield DropAll(job)
-            case _:
-                pass
 
 
 def row_of(job: JobId, ended: Ended) -> InstanceRow:

@@ -1,9 +1,9 @@
 """Nodes without machines, whose tasks take as long as is known beforehand: for replays of past jobs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle import events as e
@@ -41,17 +41,18 @@ class TimedNodes:
         self._order: dict[JobId, int] = {}
         self._coming: list[_Over] = []  # a heap; some are of attempts that were stopped before
         self._held: dict[_Attempt, _Over] = {}
+        self._notice: Mapping[type, Callable[[Any], None]] = {
+            e.JobStarted: self._start,
+            e.InstancesDispatched: self._take,
+            e.InstancesStopping: self._stop,
+        }
 
     def perform(self, events: Sequence[e.Event], cluster: Cluster) -> None:  # noqa: ARG002  (it is an Effects)
         """Note what starts, take over what is dispatched, end what is to be stopped."""
         for event in events:
-            if isinstance(event, e.InstancesDispatched):
-                self._take(event)
-            elif isinstance(event, e.JobStarted):
-                self.starts[event.job] = event.at
-                self._order[event.job] = len(self._order)
-            elif isinstance(event, e.InstancesStopping):
-                self._stop(event)
+            notice = self._notice.get(type(event))
+            if notice is not None:
+                notice(event)
 
     def next_end(self) -> float:
         """Return when the next attempt is over, on the clock of the events; inf if none runs."""
@@ -68,6 +69,10 @@ class TimedNodes:
             del self._held[over.attempt]
             reports.append(_report(over))
         return reports
+
+    def _start(self, event: e.JobStarted) -> None:
+        self.starts[event.job] = event.at
+        self._order[event.job] = len(self._order)
 
     def _take(self, event: e.InstancesDispatched) -> None:
         end = event.at + self._run_time(event.job)

@@ -10,6 +10,7 @@ from heapq import heappop, heappush
 import msgspec
 
 from headnode.core.lifecycle.flow import Flow
+from headnode.core.lifecycle.numbers import together, without
 from headnode.core.lifecycle.records import JobRecord, NodeRecord, decode_spec
 from headnode.core.lifecycle.requests import request_in, request_of
 from headnode.core.lifecycle.states import JobState
@@ -239,8 +240,7 @@ class Cluster:
 
     def take(self, job: JobId, node: str, processors: tuple[int, ...]) -> None:
         """Mark processors of a node as held by a job."""
-        gone = set(processors)
-        self.free[node] = [number for number in self.free.get(node, ()) if number not in gone]
+        self.free[node] = without(self.free.get(node, []), processors)
         self.holders.setdefault(node, set()).add(job)
 
     def give_back(self, job: JobId, node: str, processors: tuple[int, ...]) -> None:
@@ -248,7 +248,7 @@ class Cluster:
         record = self.nodes.get(node)
         there = record.facts.processors if record else 0
         back = [number for number in processors if number < there]
-        self.free[node] = sorted({*self.free.get(node, ()), *back})
+        self.free[node] = together(self.free.get(node, []), back)
         self.holders.setdefault(node, set()).discard(job)
         self.pass_needed = True
 

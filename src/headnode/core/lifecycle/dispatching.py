@@ -18,6 +18,8 @@ from headnode.core.model.task import TaskSpec
 
 AHEAD = 0.1  # seconds of work handed to a node in advance
 MOST_AHEAD = 64  # instances
+TAKE_TASKS = (NodeState.READY, NodeState.PAUSED)
+"""States of nodes that take tasks of jobs that they are part of."""
 
 
 def dispatches(cluster: Cluster, record: JobRecord, now: Instant) -> list[e.InstancesDispatched]:
@@ -28,6 +30,8 @@ def dispatches(cluster: Cluster, record: JobRecord, now: Instant) -> list[e.Inst
     other at the same place, because a round trip costs more than they do.
     """
     flow = cluster.flow(record.id)
+    if len(flow.ready) == 1 and not flow.lanes and _takes_all(cluster, flow):
+        return [_on_all(record, flow, now)]
     free = dict(flow.free)  # its lists are replaced, never changed
     found: list[e.InstancesDispatched] = []
     full: set[tuple[tuple[str, ...], str]] = set()  # nodes and groups that a task before has claimed
@@ -51,6 +55,30 @@ def dispatches(cluster: Cluster, record: JobRecord, now: Instant) -> list[e.Inst
         if not any(free.values()):
             break
     return found
+
+
+def _takes_all(cluster: Cluster, flow: Flow) -> bool:
+    """Whether the job is one program on all its processors, as most are: then there is nothing to place."""
+    index = flow.ready[0]
+    task, held = flow.spec.tasks[index], sum(map(len, flow.free.values()))
+    return (
+        flow.run.tasks[index].queued.count == 1
+        and flow.spec.unit is UnitType.PROCESSOR
+        and task.minimum <= held <= task.maximum
+        and not task.required_nodes
+        and not task.node_group
+        and flow.free.keys() <= cluster.nodes.keys()
+        and all(cluster.nodes[node].state in TAKE_TASKS for node in flow.free)
+    )
+
+
+def _on_all(record: JobRecord, flow: Flow, now: Instant) -> e.InstancesDispatched:
+    index = flow.ready[0]
+    progress = flow.run.tasks[index]
+    instance = progress.queued.firsts[0]
+    place = tuple((node, tuple(numbers)) for node, numbers in flow.free.items())
+    attempts = ((instance, progress.used_by(instance) + 1),)
+    return e.InstancesDispatched(at=now, job=record.id, task=index + 1, place=place, attempts=attempts)
 
 
 Batch = tuple[Place, list[tuple[int, int]]]
@@ -114,7 +142,7 @@ class _Room:
 
     def _may_use(self, node: str) -> bool:
         record = self._cluster.nodes.get(node)
-        if record is None or record.state not in (NodeState.READY, NodeState.PAUSED):
+        if record is None or record.state not in TAKE_TASKS:
             return False
         if self._named and node.lower() not in self._named:
             return False

@@ -7,6 +7,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
 
 from headnode.core.lifecycle.events import Place
+from headnode.core.lifecycle.numbers import together, without
 from headnode.core.lifecycle.records import JobRecord, Run, decode_spec
 from headnode.core.model.job import JobSpec
 
@@ -43,19 +44,21 @@ class Flow:
 
     def _count_open(self) -> None:
         for index, progress in enumerate(self.run.tasks):
-            if not progress.is_done:
+            if progress.queued.count or progress.live:
                 self.open += 1
                 for key in self._carries(index):
                     self.remaining[key] = self.remaining.get(key, 0) + 1
 
     def _sort_tasks(self) -> None:
         for index, progress in enumerate(self.run.tasks):
-            awaited = [key for key in self._awaits(index) if self.remaining.get(key)]
+            awaited = (
+                [key for key in self._awaits(index) if self.remaining.get(key)] if self.remaining else ()
+            )
             if awaited:
                 self.blocks[index] = len(awaited)
                 for key in awaited:
                     self.waiters.setdefault(key, []).append(index)
-            elif progress.queued:
+            elif progress.queued.count:
                 self.ready.append(index)
 
     def take_stock(self) -> None:
@@ -69,9 +72,7 @@ class Flow:
             for node, processors in place:
                 taken.setdefault(node, set()).update(processors)
         self.free = {
-            node: [number for number in processors if number not in taken[node]]
-            if node in taken
-            else list(processors)
+            node: without(list(processors), sorted(taken[node])) if node in taken else list(processors)
             for node, processors in self.run.allocation.items()
         }
 
@@ -95,8 +96,7 @@ class Flow:
         """Take the processors of a place, once for all the instances that go there."""
         if place not in self.lanes:
             for node, processors in place:
-                gone = set(processors)
-                self.free[node] = [number for number in self.free[node] if number not in gone]
+                self.free[node] = without(self.free[node], processors)
         self.lanes[place] = self.lanes.get(place, 0) + instances
 
     def vacate(self, place: Place) -> None:
@@ -108,7 +108,7 @@ class Flow:
         del self.lanes[place]
         for node, processors in place:
             if node in self.free:
-                self.free[node] = sorted((*self.free[node], *processors))
+                self.free[node] = together(self.free[node], processors)
 
     def task_changed(self, index: int) -> None:
         """A task's instances were dispatched, ended or came back: put `ready` right."""

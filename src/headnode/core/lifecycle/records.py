@@ -137,6 +137,5 @@ def untouched(spec: JobSpec) -> list[TaskProgress]:
 
 def all_queued(instances: int) -> TaskProgress:
     """Return the progress of one task that has not run."""
-    queued = Ranges()
-    queued.add_span(1, instances)
+    queued = Ranges([1], [instances], instances) if instances > 0 else Ranges()
     return TaskProgress(queued=queued)

@@ -38,7 +38,12 @@ class Ranges(msgspec.Struct):
 
     def add(self, number: int) -> None:
         """Put one number in; nothing happens when it is in already."""
-        self.add_span(number, number)
+        if self.lasts and number <= self.lasts[-1] + 1:
+            self.add_span(number, number)
+        else:
+            self.firsts.append(number)
+            self.lasts.append(number)
+            self.count += 1
 
     def add_span(self, first: int, last: int) -> None:
         """Put the numbers `first` to `last` in."""
@@ -55,7 +60,11 @@ class Ranges(msgspec.Struct):
 
     def discard(self, number: int) -> None:
         """Take one number out; nothing happens when it is not in."""
-        self.discard_span(number, number)
+        if self.firsts and number == self.firsts[0] < self.lasts[0]:
+            self.firsts[0] += 1
+            self.count -= 1
+        else:
+            self.discard_span(number, number)
 
     def covers(self, first: int, last: int) -> bool:
         """Whether every number from `first` to `last` is in."""
@@ -67,6 +76,10 @@ class Ranges(msgspec.Struct):
         low = bisect_left(self.lasts, first)
         high = bisect_right(self.firsts, last)
         if low >= high or last < first:
+            return
+        if high - low == 1 and (first, last) == (self.firsts[low], self.lasts[low]):
+            del self.firsts[low], self.lasts[low]
+            self.count -= last - first + 1
             return
         ends = ((self.firsts[low], first - 1), (last + 1, self.lasts[high - 1]))
         gone = sum(self.lasts[i] - self.firsts[i] + 1 for i in range(low, high))
