@@ -1,0 +1,68 @@
+"""Nodes that know how long tasks take: each attempt is over once, at its time, or when it is stopped."""
+
+from math import inf
+
+from headnode.adapters.nodes.timed import TimedNodes
+from headnode.core.lifecycle import events as e
+from headnode.core.lifecycle.cluster import Cluster
+from headnode.core.model.quantities import Instant, JobId
+
+PLACE = (("n1", (0,)),)
+RUN_TIMES = {1: 10.0, 2: 5.0, 3: 5.0}
+
+
+def started(job: int, at: float, attempt: int = 1, instances: int = 1) -> list[e.Event]:
+    attempts = tuple((instance, attempt) for instance in range(1, instances + 1))
+    return [
+        e.JobStarted(at=Instant(at), job=JobId(job), allocation=PLACE),
+        e.InstancesDispatched(at=Instant(at), job=JobId(job), task=1, place=PLACE, attempts=attempts),
+    ]
+
+
+def nodes(*events: e.Event) -> TimedNodes:
+    made = TimedNodes(lambda job: RUN_TIMES[job])
+    made.perform(events, Cluster())
+    return made
+
+
+def told(made: TimedNodes, now: float) -> list[tuple[int, int, str, float | None]]:
+    return [
+        (end.job, report.attempt, report.kind, report.ended)
+        for end in made.over(now)
+        for report in end.reports
+    ]
+
+
+def test_each_attempt_is_over_once_at_its_time() -> None:
+    made = nodes(*started(1, 0.0))
+    assert made.next_end() == 10
+    assert told(made, 9.9) == []
+    assert told(made, 10) == [(1, 1, "exited", 10)]
+    assert told(made, 10) == []
+    assert made.next_end() == inf
+    assert made.starts == {1: 0}
+
+
+def test_what_ends_together_is_told_in_the_order_of_the_starts() -> None:
+    first, second = started(3, 5.0), started(2, 5.0)
+    made = nodes(*started(1, 0.0), first[0], second[0], second[1], first[1])  # dispatched the other way round
+    assert [job for job, _, _, _ in told(made, 10)] == [1, 3, 2]
+
+
+def test_every_instance_runs_by_itself() -> None:
+    made = nodes(*started(2, 0.0, instances=3))
+    assert len(told(made, 5)) == 3
+
+
+def test_what_is_stopped_is_over_at_once_and_never_again() -> None:
+    stop = e.InstancesStopping(at=Instant(3.0), job=JobId(1), task=1, instances=(1,), outcome="failed")
+    made = nodes(*started(1, 0.0), *started(2, 0.0), stop)
+    assert told(made, 3) == [(1, 1, "stopped", 3)]
+    assert told(made, 99) == [(2, 1, "exited", 5)]
+
+
+def test_a_second_attempt_takes_its_whole_time_again() -> None:
+    made = nodes(*started(2, 0.0))
+    made.over(5)
+    made.perform(started(2, 7.0, attempt=2), Cluster())
+    assert told(made, 99) == [(2, 2, "exited", 12)]
