@@ -95,6 +95,15 @@ def test_every_job_lives_a_whole_life_and_ends_finished() -> None:
         assert sum(map(len, cluster.free.values())) == SIZE
 
 
+def test_jobs_belong_to_the_users_of_their_log() -> None:
+    alike = [1] * 4
+    workload = Workload(range(4), range(4), alike, alike, alike, users=("7", "", "9", "7"))
+    replayed = EngineReplay(workload, pool(1), "easy")
+    replayed.run()
+    owners = [replayed.journal.ended_job(JobId(row + 1)) for row in range(4)]
+    assert [job and job.owner for job in owners] == ["user7", "somebody", "user9", "user7"]
+
+
 def test_what_a_replay_leaves_is_what_its_events_say() -> None:
     replayed = EngineReplay(next(worlds(1, 40)), pool(SIZE), "easy")
     replayed.run()

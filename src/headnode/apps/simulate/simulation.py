@@ -15,6 +15,10 @@ from headnode.core.scheduling.pool.policies import POLICIES
 from headnode.core.scheduling.pool.replay import replay
 from headnode.core.scheduling.pool.ties import Ties
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from headnode.core.lifecycle.events import Place  # the head is 40 ms to import
+
 Progress = Callable[[str, int, int], None]
 """Is told the policy, how many jobs have come and how many there are."""
 
@@ -43,20 +47,25 @@ class Scene(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a policy made of a log; `seconds` are those of reading the log and replaying it."""
+    """What a policy made of a log; `seconds` are those of reading the log and replaying it.
+
+    `places` are the processors that each job held on a described machine; a pool only counts them.
+    """
 
     policy: str
     ties: Ties
     starts: Sequence[float]
     figures: Figures
     seconds: float
+    places: "Sequence[Place] | None" = None
 
 
 class Simulation(NamedTuple):
-    """A log and what each policy made of it, in the order asked for."""
+    """A log and what each policy made of it, in the order asked for; `machine` is the one described, if any."""
 
     log: Log
     outcomes: tuple[Outcome, ...]
+    machine: Machine | None = None
 
 
 def simulate(path: str, policies: Sequence[str], scene: Scene, progress: Progress = _untold) -> Simulation:
@@ -72,11 +81,11 @@ def simulate(path: str, policies: Sequence[str], scene: Scene, progress: Progres
     outcomes = []
     for policy in policies:
         began = time.perf_counter()
-        starts = _starts(log, policy, scene, partial(progress, policy))
+        starts, places = _replayed(log, policy, scene, partial(progress, policy))
         seconds = reading + time.perf_counter() - began
         found = figures(log.workload, starts, log.processors)
-        outcomes.append(Outcome(policy, scene.ties, starts, found, seconds))
-    return Simulation(log, tuple(outcomes))
+        outcomes.append(Outcome(policy, scene.ties, starts, found, seconds, places))
+    return Simulation(log, tuple(outcomes), scene.machine)
 
 
 def _check_known(policy: str, scene: Scene) -> None:
@@ -92,22 +101,26 @@ def _check_known(policy: str, scene: Scene) -> None:
 
 def _read(path: str, scene: Scene) -> Log:
     if scene.machine is None:
-        return read_log(path, scene.processors)
+        return read_log(path, scene.processors, whose=scene.engine)
     from headnode.apps.simulate.submissions import fits
 
-    return read_log(path, scene.machine.processors, fits=fits(scene.machine))
+    return read_log(path, scene.machine.processors, fits=fits(scene.machine), whose=True)
 
 
-def _starts(log: Log, policy: str, scene: Scene, progress: Callable[[int, int], None]) -> Sequence[float]:
+def _replayed(
+    log: Log, policy: str, scene: Scene, progress: Callable[[int, int], None]
+) -> "tuple[Sequence[float], Sequence[Place] | None]":
     jobs = len(log.workload.submits)
 
     def told(come: int) -> None:
         progress(come, jobs)
 
     if scene.through_engine:
-        from headnode.apps.simulate.engine_replay import EngineReplay  # the head is 40 ms to import
+        from headnode.apps.simulate.engine_replay import EngineReplay
+        from headnode.apps.simulate.places import places_held
 
         machine = scene.machine or pool(log.processors)
-        return EngineReplay(log.workload, machine, policy).run(scene.ties, told)
+        head = EngineReplay(log.workload, machine, policy)
+        return head.run(scene.ties, told), None if scene.machine is None else places_held(head.journal, jobs)
     chosen = POLICIES[policy](log.workload, log.processors, scene.ties)
-    return replay(log.workload, chosen, scene.ties, told)
+    return replay(log.workload, chosen, scene.ties, told), None

@@ -14,24 +14,25 @@ from headnode.core.model.workload import Workload
 from headnode.core.scheduling.placement import place
 from headnode.core.scheduling.view import NodeView
 
-_SOMEBODY = User(name="somebody", uid=1000, gid=1000)
+_SOMEBODY = User(name="somebody", uid=1, gid=0)  # whose jobs the log does not name an owner for
 
 
 class Submissions:
     """Makes the command that submits a job of the workload, known by its row.
 
-    A job has one task on all its processors; its estimate is its run time limit.  What its log says of
-    memory counts where nodes have memory.
+    A job has one task on all its processors and belongs to its user in the log; its estimate is its run
+    time limit.  What the log says of memory counts where nodes have memory.
     """
 
     def __init__(self, workload: Workload, machine: Machine) -> None:
         self._workload = workload
         self._machine = machine
+        self._owners = {"": _SOMEBODY}
         self._specs: dict[tuple[int, float, int], JobSpec] = {}
 
     def create(self, row: int) -> c.CreateJob:
         """Return the command for one job."""
-        return c.CreateJob(by=_SOMEBODY, spec=self.spec(row), submit=True)
+        return c.CreateJob(by=self._owner(row), spec=self.spec(row), submit=True)
 
     def spec(self, row: int) -> JobSpec:
         """Return what one job asks for; equal jobs share it."""
@@ -40,6 +41,14 @@ class Submissions:
         if spec is None:
             spec = self._specs[asked] = _spec(*asked, whole_nodes=self._machine.whole_nodes)
         return spec
+
+    def _owner(self, row: int) -> User:
+        number = self._workload.users[row] if self._workload.users else ""
+        owner = self._owners.get(number)
+        if owner is None:
+            owner = User(name=f"user{number}", uid=len(self._owners) + 1, gid=0)
+            self._owners[number] = owner
+        return owner
 
     def _memory(self, row: int) -> int:
         """Return the MB for each processor; 0 if they do not count."""
