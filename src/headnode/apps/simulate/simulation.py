@@ -61,7 +61,7 @@ class Outcome(NamedTuple):
 
 
 class Simulation(NamedTuple):
-    """A log and what each policy made of it, in the order asked for; `machine` is the one described, if any."""
+    """A log, what each policy made of it in the order asked for, and the machine, if one was described."""
 
     log: Log
     outcomes: tuple[Outcome, ...]
