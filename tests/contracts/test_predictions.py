@@ -44,7 +44,7 @@ def after(seconds: float) -> Instant:
 
 
 def predicted(job: int, promise: float = 100.0) -> Prediction:
-    return Prediction(JobId(job), NOW, "easy", after(promise), after(20), after(60), after(25))
+    return Prediction(JobId(job), NOW, "easy", after(promise), after(20), after(60), after(25), after(55))
 
 
 def started(job: int, at: float, processors: int = 1) -> JobStarted:

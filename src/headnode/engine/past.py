@@ -63,13 +63,6 @@ def past_jobs(
     return Page(list(_read(archive, [job for job in looked_at if _in_time(job, since, until)])), more)
 
 
-def newest_past_jobs(archive: Archive, before: int | None, limit: int) -> Page:
-    """Return the newest ended jobs with ids below `before`, newest last, and before which id to go on."""
-    looked_at = archive.ended_jobs(owner=None, states=(), before=before, limit=limit)
-    more = looked_at[-1].id if limit and len(looked_at) == limit else None
-    return Page(list(_read(archive, looked_at[::-1])), more)
-
-
 def _in_time(job: EndedJob, since: Instant | None, until: Instant | None) -> bool:
     return (since is None or job.submitted >= since) and (until is None or job.submitted < until)
 

@@ -113,8 +113,8 @@ class Prediction(msgspec.Struct, frozen=True, array_like=True):
     """When a job was expected to start: the first time anybody could say, and what became of it.
 
     `promise` follows from the users' limits, `p50` and `p90` from run times predicted by the past; None where
-    nothing could be said.  `replayed` is the start at predicted run times before it was corrected by how
-    such predictions held: it teaches later corrections.
+    nothing could be said.  `middle` and `longest` are the median and the latest start over predicted run
+    times, before they were corrected by how such predictions held: they teach later corrections.
     """
 
     job: JobId
@@ -123,7 +123,8 @@ class Prediction(msgspec.Struct, frozen=True, array_like=True):
     promise: Instant | None = None
     p50: Instant | None = None
     p90: Instant | None = None
-    replayed: Instant | None = None
+    middle: Instant | None = None
+    longest: Instant | None = None
     started: Instant | None = None  # None: it has not
 
 
@@ -147,6 +148,10 @@ class Predictions(Protocol):
 
     def judged_predictions(self, since: Instant, limit: int = MOST_PREDICTIONS) -> list[Prediction]:
         """Return the predictions of jobs that started since then: the newest `limit`, oldest start first."""
+
+
+class Past(Archive, Predictions, Protocol):
+    """All that is kept beside the events."""
 
 
 class Clock(Protocol):

@@ -6,7 +6,7 @@ from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle import events as e
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.task import TaskSpec
-from headnode.engine.past import held_on_average, newest_past_jobs, past_jobs
+from headnode.engine.past import held_on_average, past_jobs
 
 ONE = JobId(1)
 
@@ -58,16 +58,6 @@ def test_pages_tell_every_job_once_in_order_whatever_the_period() -> None:
         found += [job.id for job in page.jobs]
         after = page.more
     assert found == [3, 4, 5]  # submitted at 20, 30 and 40
-
-
-def test_the_newest_jobs_come_first_page_by_page_each_page_oldest_first() -> None:
-    world = World(1)
-    for _ in range(5):
-        ran(world, 10)
-    page = newest_past_jobs(world.journal, None, 2)
-    assert ([job.id for job in page.jobs], page.more) == ([4, 5], 4)
-    page = newest_past_jobs(world.journal, page.more, 9)
-    assert ([job.id for job in page.jobs], page.more) == ([1, 2, 3], None)
 
 
 def place(count: int) -> e.Place:

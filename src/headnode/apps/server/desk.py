@@ -6,6 +6,7 @@ from pathlib import Path
 
 from headnode.apps.server.inbox import Inbox
 from headnode.apps.server.lookups import Lookups
+from headnode.apps.server.outlooks import Outlooks
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.events import Event
@@ -14,16 +15,18 @@ from headnode.core.lifecycle.states import JobState
 from headnode.core.model.quantities import Instant
 from headnode.core.scheduling.decision import Reason, Why
 from headnode.engine.engine import Engine
-from headnode.engine.ports import Archive
+from headnode.engine.ports import Past, Predictions
 
 
 class Desk:
     """Where clients' verbs meet the engine."""
 
-    def __init__(self, engine: Engine, archive: Archive, inbox: Inbox, state: Path, name: str) -> None:
+    def __init__(self, engine: Engine, past: Past, inbox: Inbox, state: Path, name: str) -> None:
         self.engine = engine
         self.inbox = inbox
-        self.lookups = Lookups(engine, archive)
+        self.lookups = Lookups(engine, past)
+        self.predictions: Predictions = past
+        self.outlooks = Outlooks(engine, past)
         self.state = state
         self.name = name
         self.started = engine.clock.now()

@@ -75,6 +75,7 @@ class Head:
         self.links = NodeLinks(self.inbox.ask, self._welcome, lambda: self.engine.cluster)
         self._effects.effects.append(self.links)
         self.desk = Desk(self.engine, journal, self.inbox, options.state, options.name)
+        self._effects.effects.append(self.desk.outlooks)
         self.desk.shut_down = self._shut_down
         self._keeper = Keeper(options.state, node_names(options), options.processors)
 
@@ -125,7 +126,10 @@ class Head:
             asyncio.create_task(self._keeper.keep(lambda name: name in self.links.links)),
             asyncio.create_task(self._snapshots()),
             asyncio.create_task(watch_for_lost_nodes(self.engine, self.inbox)),
+            asyncio.create_task(self.desk.outlooks.keep()),
         ]
+        for task in beside:
+            task.add_done_callback(_tell_if_broken)
         try:
             yield
         finally:
@@ -142,3 +146,9 @@ class Head:
                 self.engine.snapshot_if_due()
             except Unavailable as error:
                 log.error("no snapshot was kept: %s", error)
+
+
+def _tell_if_broken(task: "asyncio.Task[None]") -> None:
+    """Say that a part of the head has ended which should go on for ever."""
+    if not task.cancelled() and task.exception() is not None:
+        log.critical("a part of the head has stopped: %s", task.get_coro(), exc_info=task.exception())

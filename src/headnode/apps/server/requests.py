@@ -36,6 +36,7 @@ VERBS: Mapping[str, tuple[type[w.Wish], Verb]] = MappingProxyType(
         "jobs": (w.ListWish, verbs_jobs.jobs),
         "history": (w.HistoryWish, verbs_jobs.history),
         "past_jobs": (w.PastWish, verbs_past.past_jobs),
+        "predictions": (w.PredictionsWish, verbs_past.predictions),
         "explain_job": (w.JobWish, explaining.explain_job),
         "export_job": (w.ExportWish, verbs_jobs.export_job),
         "tasks": (w.TasksWish, verbs_tasks.tasks),

@@ -7,6 +7,7 @@ import msgspec
 from headnode.apps.server import answers_jobs as show
 from headnode.apps.server import wishes as w
 from headnode.apps.server.desk import Desk
+from headnode.apps.server.expecting import expected_object, prediction_object
 from headnode.apps.server.history import sentence
 from headnode.apps.server.lookups import Found, states_named
 from headnode.apps.server.reading import read_job, report_json
@@ -194,14 +195,20 @@ async def job(desk: Desk, by: User, wish: w.JobWish) -> Object:  # noqa: ARG001 
     found = desk.lookups.job(wish.job)
     told = _history(desk, found.record.id, 200)
     reason = desk.pending_reason(found.record)
-    return {"job": show.detailed_job(found.record, found.spec, reason, told)}
+    shown = show.detailed_job(found.record, found.spec, reason, told)
+    predicted = prediction_object(desk.predictions.prediction(found.record.id))
+    return {"job": shown | {"expected": expected_object(desk, found.record), "prediction": predicted}}
 
 
 async def jobs(desk: Desk, by: User, wish: w.ListWish) -> Object:
     """Show a page of jobs, newest id first."""
     owner = by.name if wish.owner == "" else wish.owner
     page, more = desk.lookups.page(owner, states_named(wish.states), wish.before, wish.limit)
-    shown = [show.job_object(f.record, f.spec, desk.pending_reason(f.record)) for f in page]
+    shown = [
+        show.job_object(f.record, f.spec, desk.pending_reason(f.record))
+        | {"expected": expected_object(desk, f.record)}
+        for f in page
+    ]
     total = sum(desk.cluster.counts.values()) + sum(desk.lookups.archive.count_ended(owner=None).values())
     return {"jobs": shown, "more": more, "total": total}
 

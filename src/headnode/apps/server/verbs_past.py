@@ -6,6 +6,7 @@ from typing import Any
 from headnode import __version__
 from headnode.apps.server import wishes as w
 from headnode.apps.server.desk import Desk
+from headnode.apps.server.scoring import scored
 from headnode.core.lifecycle.states import PEOPLE_SAY, JobState
 from headnode.core.model.quantities import FOREVER, Instant
 from headnode.core.model.user import User
@@ -29,6 +30,14 @@ async def past_jobs(desk: Desk, by: User, wish: w.PastWish) -> Object:  # noqa: 
     if wish.after == 0:
         answer |= _about(desk)
     return answer
+
+
+async def predictions(desk: Desk, by: User, wish: w.PredictionsWish) -> Object:  # noqa: ARG001
+    """Show how often predicted starts held: of the jobs that had to wait and have started since then."""
+    since = Instant(0.0 if wish.since is None else wish.since)
+    judged = await asyncio.to_thread(desk.predictions.judged_predictions, since)
+    scores = await asyncio.to_thread(scored, judged)
+    return {"since": wish.since, "policy": desk.engine.settings.text("SchedulingPolicy")} | scores
 
 
 def _about(desk: Desk) -> Object:

@@ -2,8 +2,9 @@
 
 from headnode.apps.cli.command import FORMAT, Command
 from headnode.apps.cli.options import Option, nearest, usage
-from headnode.apps.cli.period import SINCE, UNTIL, period, told_on_terminal
+from headnode.apps.cli.period import DAY, SINCE, UNTIL, period, told_on_terminal
 from headnode.apps.cli.screens.cluster import PARAM_COLUMNS, param_row, past, view
+from headnode.apps.cli.screens.predictions import NONE_YET, PREDICTION_COLUMNS, prediction_rows, trailer
 from headnode.apps.cli.sheet import Sheet
 from headnode.apps.cli.words import counted
 
@@ -15,11 +16,30 @@ if TYPE_CHECKING:
     from headnode.apps.cli.output import Output
     from headnode.apps.client.client import Client
 
+DAYS = 30  # of predictions that are told, if nobody says otherwise
 
-def show(_asked: "Asked", client: "Client", out: "Output") -> int:
-    """Show what the cluster is and does."""
+
+def show(asked: "Asked", client: "Client", out: "Output") -> int:
+    """Show what the cluster is and does, or how often it said rightly when jobs would start."""
+    if asked.flag("predictions"):
+        return _show_predictions(asked, client, out)
+    if "days" in asked.options:
+        raise usage("only predictions are those of some days", "give --predictions too, or leave out --days")
     cluster = client.ask("cluster")["cluster"]
     out.sheet(Sheet("Name", [view(cluster)], cluster))
+    return 0
+
+
+def _show_predictions(asked: "Asked", client: "Client", out: "Output") -> int:
+    import time
+
+    days = asked.number("days")
+    days = DAYS if days is None else days
+    told = client.ask("predictions", since=max(0.0, time.time() - days * DAY))
+    rows = prediction_rows(told)
+    if not rows:
+        out.note(NONE_YET.format(days=counted(days, "day")))
+    out.sheet(Sheet("Jobs", rows, told, columns=PREDICTION_COLUMNS, trailer=trailer(told, days)))
     return 0
 
 
@@ -68,7 +88,20 @@ def _chosen(listed: "list[dict[str, Any]]", names: list[str]) -> "list[dict[str,
 
 
 COMMANDS = (
-    Command("view", "", "Show the cluster", show, options=(FORMAT,), example="hn cluster view"),
+    Command(
+        "view",
+        "",
+        "Show the cluster, or how often its predicted starts held",
+        show,
+        options=(
+            Option(
+                "predictions", "", "How often jobs started when they were expected to, and how far off it was"
+            ),
+            Option("days", "N", f"With --predictions: of jobs that started in the last N days ({DAYS})"),
+            FORMAT,
+        ),
+        example="hn cluster view --predictions --days 7",
+    ),
     Command(
         "params",
         "[NAME | NAME=VALUE | NAME=]...",

@@ -26,6 +26,7 @@ def row(job: "Job") -> dict[str, str]:
         "Resource Request": request(job),
         "Tasks": f"{over}/{tasks['total']}",
         "Submit Time": instant(job["submitted"]),
+        **_filled({"Expected Start": instant((job.get("expected") or {}).get("p50"))}),
         "Remark": job["pending_reason"] or job["message"] or job.get("progress_message") or "",
     }
 
@@ -63,6 +64,7 @@ def _course(job: "Job") -> dict[str, str]:
         "Run Time": run_time(job["run_time"]),
         "Create Time": instant(job["created"]),
         "Submit Time": instant(job["submitted"]),
+        **expected(job.get("expected")),
         "Start Time": instant(job["started"]),
         "End Time": instant(ended),
         "Elapsed": span(elapsed) if elapsed is not None else "",
@@ -73,6 +75,18 @@ def _course(job: "Job") -> dict[str, str]:
         "Backfilled": "True" if job.get("backfilled") else "",
         "Pending Reason": job["pending_reason"],
         "Message": job["message"],
+    }
+
+
+def expected(told: "Mapping[str, Any] | None") -> dict[str, str]:
+    """Return when a job should start, as far as that can be said."""
+    if not told:
+        return {}
+    by_limits = "by run time limits, if nobody goes ahead of it"
+    return {
+        "Expected Start": instant(told["p50"]),
+        "Expected By": f"{instant(told['p90'])}, nine times of ten" if told["p90"] else "",
+        "Promised Start": f"{instant(told['promise'])}, {by_limits}" if told["promise"] else "",
     }
 
 

@@ -1,0 +1,70 @@
+"""What people are told of the start of a queued job."""
+
+from typing import Any
+
+from headnode.apps.server.desk import Desk
+from headnode.core.lifecycle.records import JobRecord
+from headnode.core.lifecycle.states import JobState
+from headnode.engine.foreseeing import Expected
+from headnode.engine.ports import Prediction
+
+Object = dict[str, Any]
+
+
+async def expected_start(desk: Desk, record: JobRecord) -> Object | None:
+    """Return when a queued job should start; None for one that is not queued, or not before somebody lets it.
+
+    Waits a little for an answer that knows of all that has happened.  Times in seconds since 1970; None where
+    nobody can say.
+    """
+    if not is_in_queue(desk, record):
+        return None
+    await desk.outlooks.fresh()
+    return expected_object(desk, record)
+
+
+def is_in_queue(desk: Desk, record: JobRecord) -> bool:
+    """Return whether a job waits for processors, and for nothing else."""
+    return record.state is JobState.QUEUED and record.id not in desk.cluster.held and not record.waits_for
+
+
+def expected_object(desk: Desk, record: JobRecord) -> Object | None:
+    """Return what is known already of the start of a queued job."""
+    if not is_in_queue(desk, record):
+        return None
+    foreseer = desk.outlooks.foreseer
+    expected = foreseer.expected(record.id)
+    found = Expected() if expected is None else expected
+    return {
+        "promise": found.promise,
+        "p50": found.p50,
+        "p90": found.p90,
+        "made": foreseer.made,
+        "policy": desk.engine.settings.text("SchedulingPolicy"),
+        "why": _why(expected),
+    }
+
+
+def _why(expected: Expected | None) -> str:
+    """Say why something is not known; "" when all is."""
+    if expected is None:
+        return "nobody has looked so far back in the queue yet"
+    if expected.p50 is None:
+        return "it waits for jobs that have no run time limit, and none like them has ended yet"
+    if expected.promise is None:
+        return "there is no promise: it waits for jobs that have no run time limit"
+    return ""
+
+
+def prediction_object(prediction: Prediction | None) -> Object | None:
+    """Return what was predicted of a job when it had come into the queue."""
+    if prediction is None:
+        return None
+    return {
+        "made": prediction.made,
+        "policy": prediction.policy,
+        "promise": prediction.promise,
+        "p50": prediction.p50,
+        "p90": prediction.p90,
+        "started": prediction.started,
+    }

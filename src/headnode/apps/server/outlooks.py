@@ -1,0 +1,106 @@
+"""When queued jobs will start, worked out beside everything else: in a thread, now and then, not for long."""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Sequence
+
+from headnode.core.lifecycle.cluster import Cluster
+from headnode.core.lifecycle.events import Event
+from headnode.core.model.errors import Unavailable
+from headnode.engine.engine import Engine
+from headnode.engine.foreseeing import Foreseer, look_ahead
+from headnode.engine.passes import view_of
+from headnode.engine.ports import Past
+
+log = logging.getLogger("headnode.server")
+
+BETWEEN_LOOKS = 3.0  # seconds at least, while things change
+LONGEST_CALM = 60.0  # seconds, while nothing changes: predictions age
+LONGEST_LOOK = 2.0  # seconds of work for one look
+EASY_LOOK = 1.0  # seconds; after one this short more jobs are looked at
+REST = 4  # times as long as a look took, nothing is done
+PATIENCE = 1.5  # seconds that a question waits for a fresh answer
+
+
+class Outlooks:
+    """Keeps what is expected of queued jobs fresh while there are any."""
+
+    def __init__(self, engine: Engine, past: Past) -> None:
+        self.foreseer = Foreseer(engine.cluster, past)
+        self._engine, self._archive = engine, past
+        self._kept = False  # somebody runs `keep`
+        self._news, self._question = asyncio.Event(), asyncio.Event()
+        self._waiting: list[asyncio.Future[None]] = []  # for a look that begins after now
+
+    def perform(self, events: Sequence[Event], cluster: Cluster) -> None:
+        """Take note of what has happened."""
+        self.foreseer.perform(events, cluster)
+        if self.foreseer.changed:
+            self._news.set()
+
+    async def keep(self) -> None:
+        """Learn from the newest ended jobs, then look ahead for ever."""
+        self._kept = True
+        await self._learn()
+        while True:
+            self._news.clear()
+            spent = await self._look() if self._engine.cluster.queue else 0.0
+            await asyncio.sleep(REST * spent)
+            if not await _rings(self._question, BETWEEN_LOOKS):
+                await _rings(self._news, LONGEST_CALM)
+            self._question.clear()
+
+    async def fresh(self) -> None:
+        """Wait until a look has been made that knows of all that has happened by now; not for long."""
+        if self.foreseer.made is not None and not self.foreseer.changed:
+            return
+        if not self._kept:
+            await self._look()
+            return
+        looked = asyncio.get_running_loop().create_future()
+        self._waiting.append(looked)
+        self._question.set()
+        self._news.set()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(looked, PATIENCE)
+
+    async def _learn(self) -> None:
+        experience = self.foreseer.experience
+        try:
+            pages = await asyncio.to_thread(lambda: list(experience.read(self._archive)))
+        except Unavailable as error:
+            log.error("the run times of the past are not known: %s", error)
+            return
+        for page in reversed(pages):
+            experience.teach(page)
+            await asyncio.sleep(0)
+
+    async def _look(self) -> float:
+        """Look ahead once; return how long it took, in seconds."""
+        engine, began, waiting = self._engine, time.monotonic(), self._waiting
+        self._waiting = []
+        view, policy = view_of(engine.cluster, engine.clock.now()), engine.settings.text("SchedulingPolicy")
+        picture = self.foreseer.picture(engine.cluster, view, engine.policies, engine.last_plan, policy)
+        outlook = await asyncio.to_thread(
+            look_ahead, picture, lambda: time.monotonic() - began > LONGEST_LOOK
+        )
+        spent = time.monotonic() - began
+        try:
+            self.foreseer.accept(outlook, engine.cluster, easily=spent < EASY_LOOK)
+        except Unavailable as error:
+            log.error("predictions cannot be kept: %s", error)
+        for looked in waiting:
+            if not looked.done():
+                looked.set_result(None)
+        return spent
+
+
+async def _rings(bell: asyncio.Event, within: float) -> bool:
+    """Wait for a bell; return whether it rang in time."""
+    try:
+        async with asyncio.timeout(within):
+            return await bell.wait()
+    except TimeoutError:
+        return False

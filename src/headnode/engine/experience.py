@@ -1,0 +1,76 @@
+"""What the cluster knows of run times: every job that ends teaches it, and the newest of the archive do."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from headnode.core.lifecycle import events as e
+from headnode.core.lifecycle.cluster import Cluster
+from headnode.core.lifecycle.events import Event
+from headnode.core.lifecycle.records import decode_record, decode_spec
+from headnode.core.model.job import JobSpec
+from headnode.core.model.quantities import Instant, JobId, Seconds
+from headnode.core.scheduling.predicting.run_times import Asked, History
+from headnode.engine.ports import Archive, EndedJob
+
+TAUGHT = 5_000  # of the newest ended jobs, at the start of a head
+_SLICE = 500  # of them at a time
+
+
+class Running(NamedTuple):
+    """A job that runs: what it asked for, and since when."""
+
+    asked: Asked
+    since: Instant
+
+
+class Experience:
+    """The run times of the past, and the jobs that will add to them when they end."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.history = History()
+        self.running: dict[JobId, Running] = {}
+        for job in cluster.running:
+            self._began(job, cluster)
+
+    def note(self, events: Iterable[Event], cluster: Cluster) -> None:
+        """Learn from the jobs that have ended by now."""
+        for event in events:
+            match event:
+                case e.JobStarted(job=job) | e.JobModified(job=job):
+                    self._began(job, cluster)
+                case e.JobRequeued(job=job) | e.JobReturned(job=job):
+                    self.running.pop(job, None)
+                case e.JobEnded(job=job, outcome=outcome, at=at):
+                    ran = self.running.pop(job, None)
+                    if ran is not None:
+                        self._learn(ran.asked, outcome, Seconds(at - ran.since))
+
+    def read(self, archive: Archive, most: int = TAUGHT) -> Iterator[Sequence[EndedJob]]:
+        """Yield the newest ended jobs, some at a time, the newest first; `teach` takes them in turn back."""
+        before, left = None, most
+        while left > 0 and (page := archive.ended_jobs(owner=None, states=(), before=before, limit=_SLICE)):
+            yield page
+            before, left = page[-1].id, left - len(page)
+
+    def teach(self, jobs: Sequence[EndedJob]) -> None:
+        """Learn from jobs of the archive, newest first."""
+        for job in reversed(jobs):
+            record = decode_record(job.record)
+            if record.run is not None and record.run.started is not None:
+                used = Seconds(job.ended - record.run.started)
+                self._learn(asked_of(job.owner, decode_spec(record.spec)), job.state, used)
+
+    def _began(self, job: JobId, cluster: Cluster) -> None:
+        record, flow = cluster.jobs.get(job), cluster.flows.get(job)
+        if record is not None and flow is not None and flow.run.started is not None:
+            self.running[job] = Running(asked_of(record.owner, flow.spec), flow.run.started)
+
+    def _learn(self, asked: Asked, outcome: str, used: Seconds) -> None:
+        """Learn from a job that came to its own end or to its limit; one that was canceled tells nothing."""
+        if used > 0 and (outcome != "canceled" or used >= asked.limit):
+            self.history.learn(asked, used)
+
+
+def asked_of(owner: str, spec: JobSpec) -> Asked:
+    """Return what is known of a job before it runs."""
+    return Asked(owner, spec.name, spec.run_time)

@@ -1,0 +1,241 @@
+"""When queued jobs will start: the plan run ahead over users' limits, and over run times of the past.
+
+Nothing of it happens in a pass.  A picture is taken of the cluster, which is quick; the work on it may be
+done anywhere, for it touches nothing; what came out is accepted, and the first prediction of each job kept.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf
+from typing import NamedTuple
+
+import msgspec
+
+from headnode.core.lifecycle import events as e
+from headnode.core.lifecycle.cluster import Cluster
+from headnode.core.lifecycle.events import Event
+from headnode.core.lifecycle.states import JobState
+from headnode.core.model.quantities import FOREVER, NEVER, Instant, JobId, Seconds
+from headnode.core.scheduling.decision import Plan
+from headnode.core.scheduling.policies import Policy
+from headnode.core.scheduling.predicting.calibration import Calibration
+from headnode.core.scheduling.predicting.foresight import Foreseen, foreseen_in, level
+from headnode.core.scheduling.predicting.run_times import Asked, Forecast
+from headnode.core.scheduling.view import View
+from headnode.engine.course import first_in_queue, run_course
+from headnode.engine.experience import Experience, asked_of
+from headnode.engine.ports import Prediction, Predictions
+
+REPLAYS = 3  # over predicted run times; the first takes the median of each
+MOST_JOBS, FEWEST_JOBS = 300, 10  # of the queue that are looked at: fewer where plans are slow
+CALIBRATED_BY = 2_000  # of the newest predictions that were judged, at the start of a head
+_NO_NEWS = (
+    e.InstancesDispatched, e.InstancesStarted, e.InstancesEnded, e.InstancesStopping, e.ProgressSet,
+)  # fmt: skip
+
+
+class Expected(msgspec.Struct, frozen=True):
+    """When a job should start.  None: nobody can say.
+
+    `promise` follows from users' limits; half of such jobs start by `p50`, nine of ten by `p90`.
+    """
+
+    promise: Instant | None = None
+    p50: Instant | None = None
+    p90: Instant | None = None
+
+
+class Picture(NamedTuple):
+    """All that is needed to look ahead.  Nobody changes it.
+
+    `ends` has the end of each running job, `lasts` the run time of each waiting one, in every replay.
+    """
+
+    view: View
+    policy: Policy
+    policy_name: str
+    reserved: Mapping[JobId, Instant]
+    ends: Mapping[JobId, Sequence[Instant]]
+    lasts: Mapping[JobId, Sequence[Seconds]]
+
+
+class Outlook(NamedTuple):
+    """What was seen ahead of a picture.  `whole` unless it was cut short for want of time."""
+
+    picture: Picture
+    foreseen: Mapping[JobId, Foreseen]
+    whole: bool
+
+
+def look_ahead(picture: Picture, stop: Callable[[], bool]) -> Outlook:
+    """Run the plan ahead, once with the limits and `REPLAYS` times with predicted run times.
+
+    Touches nothing: it may be called beside everything else.
+    Cost:  so many times that of `run_course`; at most one plan more once `stop` says so.
+    """
+    view, policy, now = picture.view, picture.policy, picture.view.now
+    limits = {JobId(turn[2]): each.request.run_time for each in view.queue for turn in each.turns}
+    by_limits = run_course(view, policy, {}, limits.__getitem__, stop)
+    futures = [by_limits]
+    for replay in range(REPLAYS):
+        ends = {job: of_each[replay] for job, of_each in picture.ends.items()}
+        lasts = {job: of_each[replay] for job, of_each in picture.lasts.items()}
+        futures.append(run_course(view, policy, ends, lasts.__getitem__, stop))
+    whole = all(future.whole for future in futures)
+    foreseen = {}
+    for job in picture.lasts:
+        waits = [future.starts.get(job, NEVER) - now for future in futures]
+        if whole or max(waits) < inf:
+            foreseen[job] = foreseen_in(waits[1:], waits[0])
+    return Outlook(picture, foreseen, whole)
+
+
+class Foreseer:
+    """Knows what is expected of queued jobs, and learns from what becomes of it."""
+
+    def __init__(self, cluster: Cluster, kept: Predictions) -> None:
+        self.experience = Experience(cluster)
+        self.changed = True  # something has happened since the last picture
+        self.most_jobs = MOST_JOBS
+        self.made: Instant | None = None  # when the last picture was taken that was accepted
+        self._kept = kept
+        self._expected: dict[JobId, Expected] = {}
+        self._asked: dict[JobId, Asked] = {}  # of queued jobs
+        self._predicted: dict[JobId, Prediction] = {}  # of jobs that have not started
+        self._calibrations: dict[str, Calibration] = {}
+        for prediction in kept.judged_predictions(Instant(0.0), CALIBRATED_BY):
+            self._calibrate(prediction)
+
+    def perform(self, events: Sequence[Event], cluster: Cluster) -> None:
+        """Take note of what has happened; called with everything that is durable."""
+        self.experience.note(events, cluster)
+        for event in events:
+            if isinstance(event, e.JobStarted):
+                self._started(event)
+            if isinstance(event, e.JobStarted | e.JobModified | e.JobEnded):
+                self._asked.pop(event.job, None)
+                self._expected.pop(event.job, None)
+            if isinstance(event, e.JobStarted | e.JobEnded):
+                self._predicted.pop(event.job, None)
+            self.changed = self.changed or not isinstance(event, _NO_NEWS)
+
+    def expected(self, job: JobId) -> Expected | None:
+        """Return what is expected of a queued job; None when nobody has looked, or not so far back."""
+        return self._expected.get(job)
+
+    def picture(
+        self, cluster: Cluster, view: View, policies: Mapping[str, Policy], plan: Plan | None, policy: str
+    ) -> Picture:
+        """Return a picture of the cluster; `view` and `plan` are those of its last pass."""
+        self.changed = False
+        view = first_in_queue(view, self.most_jobs)
+        waiting = [JobId(turn[2]) for each in view.queue for turn in each.turns]
+        reserved = {each.job: each.at for each in (plan.reservations if plan is not None else ())}
+        lasts = {
+            job: _drawn(job, self.experience.history.forecast(self._asked_of(job, cluster)))
+            for job in waiting
+        }
+        return Picture(view, policies[policy], policy, reserved, self._ends(view.now), lasts)
+
+    def _ends(self, now: Instant) -> dict[JobId, Sequence[Instant]]:
+        forecast = self.experience.history.forecast
+        return {
+            job: [
+                Instant(ran.since + lasts)
+                for lasts in _drawn(job, forecast(ran.asked, Seconds(max(0.0, now - ran.since))))
+            ]
+            for job, ran in self.experience.running.items()
+        }
+
+    def accept(self, outlook: Outlook, cluster: Cluster, *, easily: bool = True) -> None:
+        """Take over what was seen; jobs that have started meanwhile are passed over.
+
+        After one that was cut short fewer jobs are looked at; after one that came `easily`, more.
+        """
+        picture = outlook.picture
+        self._adapt(outlook, easily=easily)
+        self.made = picture.view.now
+        waiting = [job for job in {**picture.lasts, **picture.reserved} if _is_queued(job, cluster)]
+        self._expected = {job: self._expectation(job, outlook) for job in waiting}
+        self._keep([job for job in waiting if job not in self._predicted], outlook)
+
+    def _adapt(self, outlook: Outlook, *, easily: bool) -> None:
+        looked_at = len(outlook.picture.lasts)
+        if not outlook.whole:
+            self.most_jobs = max(FEWEST_JOBS, looked_at // 2)
+        elif easily and looked_at == self.most_jobs:
+            self.most_jobs = min(MOST_JOBS, looked_at + looked_at // 2)
+
+    def _keep(self, jobs: Iterable[JobId], outlook: Outlook) -> None:
+        """Keep the first prediction of each of the jobs, unless a head before this one did."""
+        fresh = []
+        for job in jobs:
+            known = self._kept.prediction(job)
+            made = known or self._prediction(job, outlook)
+            if made is not None:
+                self._predicted[job] = made
+            if made is not None and known is None:
+                fresh.append(made)
+        self._kept.keep_predictions(fresh)
+
+    def _expectation(self, job: JobId, outlook: Outlook) -> Expected:
+        picture, foreseen = outlook.picture, outlook.foreseen.get(job)
+        now, reserved = picture.view.now, picture.reserved.get(job, NEVER)
+        if foreseen is None:
+            return Expected(promise=_known(reserved))
+        by_limits = Instant(now + foreseen.by_limits)
+        at_most = min(reserved, by_limits) if picture.policy_name == "fcfs" else reserved
+        calibration = self._calibrations.setdefault(picture.policy_name, Calibration())
+        p50, p90 = calibration.expected(foreseen, Seconds(max(0.0, at_most - now)))
+        promise = by_limits if reserved == NEVER else reserved
+        return Expected(_known(promise), _known(now + p50), _known(now + p90))
+
+    def _prediction(self, job: JobId, outlook: Outlook) -> Prediction | None:
+        expected, foreseen = self._expected[job], outlook.foreseen.get(job)
+        if foreseen is None or expected.p50 is None:
+            return None
+        now = outlook.picture.view.now
+        return Prediction(
+            job=job,
+            made=now,
+            policy=outlook.picture.policy_name,
+            promise=expected.promise,
+            p50=expected.p50,
+            p90=expected.p90,
+            middle=_known(now + foreseen.middle),
+            longest=_known(now + foreseen.longest),
+        )
+
+    def _asked_of(self, job: JobId, cluster: Cluster) -> Asked:
+        asked = self._asked.get(job)
+        if asked is None:
+            record = cluster.job(job)
+            asked = self._asked[job] = asked_of(record.owner, cluster.spec(record))
+        return asked
+
+    def _started(self, event: e.JobStarted) -> None:
+        made = self._predicted.get(event.job)
+        if made is not None and made.started is None:
+            self._calibrate(msgspec.structs.replace(made, started=event.at))
+
+    def _calibrate(self, judged: Prediction) -> None:
+        if judged.middle is None or judged.started is None or judged.started <= judged.made:
+            return
+        longest = NEVER if judged.longest is None else judged.longest
+        promise = NEVER if judged.promise is None else judged.promise
+        foreseen = Foreseen(*(Seconds(at - judged.made) for at in (judged.middle, longest, promise)))
+        calibration = self._calibrations.setdefault(judged.policy, Calibration())
+        calibration.learn(foreseen, Seconds(judged.started - judged.made))
+
+
+def _drawn(job: JobId, forecast: Forecast) -> Sequence[Seconds]:
+    """Return how long a job runs in each replay."""
+    return [forecast.at(level(job, replay)) for replay in range(REPLAYS)]
+
+
+def _known(at: float) -> Instant | None:
+    return None if at == FOREVER else Instant(at)
+
+
+def _is_queued(job: JobId, cluster: Cluster) -> bool:
+    record = cluster.jobs.get(job)
+    return record is not None and record.state is JobState.QUEUED
