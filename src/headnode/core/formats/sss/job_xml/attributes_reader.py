@@ -9,7 +9,7 @@ from typing import Any
 from lxml import etree
 
 from headnode.core.formats.fidelity import Awareness, Kind
-from headnode.core.formats.sss.attributes import AWARENESS, BY_SHAPE, AttributeRow, attributes_of
+from headnode.core.formats.sss.attributes import ATTRIBUTES, AWARENESS, BY_SHAPE, AttributeRow, attributes_of
 from headnode.core.formats.sss.job_xml.findings import Findings, local
 from headnode.core.formats.sss.properties import Op
 from headnode.core.formats.sss.rows import Place, Row
@@ -21,6 +21,7 @@ Fields = dict[str, Any]
 _SILENT = ("{http://www.w3.org/2001/XMLSchema-instance}", "{http://www.w3.org/XML/1998/namespace}")
 _POLICY = "awarenessPolicy"
 _ELSEWHERE = {name: row for rows in BY_SHAPE.values() for name, row in rows.items()}
+_WITH_REQUIRED = {row.shape for row in ATTRIBUTES if row.required}
 
 
 class AttributesReader:
@@ -39,6 +40,8 @@ class AttributesReader:
 
     def of_part(self, element: etree._Element, inherited: Awareness) -> tuple[Fields, Awareness]:
         """Read the attributes of an element that holds others; none but the policy is known there."""
+        if not element.keys():
+            return {}, inherited
         written, policy = self.policy(element, inherited)
         kept = tuple((str(name), str(text)) for name, text in element.attrib.items() if name != _POLICY)
         for name, _ in kept:
@@ -61,8 +64,10 @@ class AttributesReader:
 
     def of_property(self, element: etree._Element, row: Row, place: Place, policy: Awareness) -> Fields:
         """Read the attributes of a property."""
-        rows = attributes_of(row)
         fields: Fields = {}
+        if not element.keys() and row.shape not in _WITH_REQUIRED:
+            return fields
+        rows = attributes_of(row)
         kept: list[tuple[str, str]] = []
         for key, text in ((str(key), str(text)) for key, text in element.attrib.items()):
             name = self._spelled(element, key, rows)

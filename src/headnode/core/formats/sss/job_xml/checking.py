@@ -35,14 +35,15 @@ class Checks:
 
     def distinct(self, found: Found) -> None:
         """Refuse two parts with the same id, and a task group with more tasks than it counts."""
-        ids: set[str] = set()
+        ids: set[tuple[type[Part], str]] = set()
         for element, part in found:
             if not isinstance(part, Part):
                 continue
-            if part.id and part.id in ids:
-                what = f"two elements {local(element)} have the id {part.id!r}"
+            name = part.id
+            if name and (type(part), name) in ids:
+                what = f"two elements {local(element)} have the id {name!r}"
                 self._findings.refuse("given-twice", element, what, "give each an id of its own")
-            ids.add(part.id)
+            ids.add((type(part), name))
             if isinstance(part, TaskGroup):
                 self._task_count(element, part)
 

@@ -5,6 +5,7 @@ Source: SSS 3.1.0, Tables 25-1 to 25-6 and the sections of each element.
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 
 from lxml import etree
 from msgspec.structs import replace
@@ -41,7 +42,8 @@ class Elements:
 
     def name(self, element: etree._Element) -> str:
         """Return the name of an element as the tables have it; of one in a foreign namespace, all of it."""
-        return str(element.tag).removeprefix(self._prefix)
+        tag = str(element.tag)
+        return tag.removeprefix(self._prefix) if self._prefix else tag
 
     def read(
         self, element: etree._Element, place: Place, inherited: Awareness
@@ -66,11 +68,10 @@ class Elements:
 
         Raises:  BadRequest when its content or an attribute is not of its type.
         """
-        _, policy = self.attributes.policy(element, inherited)
+        policy = self.attributes.policy(element, inherited)[1] if element.keys() else inherited
         if len(element) and row.shape is not Environment:
             return self._with_children(element, row, policy)
-        plain = row.shape is Property and not element.attrib
-        fields = {} if plain else self.attributes.of_property(element, row, place, policy)
+        fields = self.attributes.of_property(element, row, place, policy)
         if row.shape is Environment:
             return Environment(**fields, variables=self._variables(element, policy))
         if row.shape is Distribution and any(name == "type" for name, _ in fields.get("kept", ())):
@@ -78,12 +79,21 @@ class Elements:
         text = (element.text or "").strip()
         try:
             fields["value"] = self._value(row, text)
-            return row.shape(name=row.name, **finished(row, fields))
+            simple = row.shape is Property and len(fields) == 1
+            return row.shape(name=row.name, **(fields if simple else finished(row, fields)))
         except BadRequest as wrong:
             self._findings.refuse(wrong.code, element, wrong.what, wrong.fix)
         finally:
             if row.name == "Executable" and text.startswith("#"):
                 self.fragments.append((text[1:], element))
+
+    def refuse_stray_text(self, element: etree._Element) -> None:
+        """Refuse text between elements."""
+        texts = chain([(element.text, element)], ((child.tail, child) for child in element))
+        for text, near in texts:
+            if text and text.strip():
+                what = f"the text {text.strip()[:40]!r} stands between elements"
+                self._findings.refuse("stray-text", near, what, "put it into an element, or take it out")
 
     def kept(self, element: etree._Element, inside: str = "") -> Kept:
         """Return an element as it is, for writing back; `inside` is a tag to put around it."""
@@ -115,6 +125,7 @@ class Elements:
 
     def _variables(self, element: etree._Element, policy: Awareness) -> tuple[Variable, ...]:
         found: dict[str, Variable] = {}
+        self.refuse_stray_text(element)
         for child in element:
             if self.name(child) != "Variable":
                 what = f"element {local(child)!r} stands in Environment, which holds Variable only"
@@ -141,8 +152,9 @@ class Elements:
         self, element: etree._Element, place: Place, inherited: Awareness
     ) -> Iterator[tuple[Property, Row | None]]:
         """Read what 3.0.3 wraps: each property as if it stood alone, under the policy of the wrapper."""
+        self.refuse_stray_text(element)
         fields, policy = self.attributes.of_part(element, inherited)
-        if fields["kept"] or not len(element):
+        if fields.get("kept") or not len(element):
             yield self.kept(element), None
             return
         for child in element:
@@ -156,7 +168,7 @@ class Elements:
                 yield self.kept(child, NODE_PROPERTIES), None
             else:
                 self._hear_wrapped(element, row)
-                yield self._under(self.property(child, row, place, policy), fields["awareness"]), row
+                yield self._under(self.property(child, row, place, policy), fields.get("awareness")), row
 
     def _under(self, found: Property, policy: Awareness | None) -> Property:
         """Return a property that stood in a wrapper with a policy, so that it keeps it alone."""

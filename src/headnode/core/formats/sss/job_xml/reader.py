@@ -4,7 +4,6 @@ Source: SSS 3.1.0 and SSS 3.0.3.
 """
 
 from collections.abc import Mapping
-from itertools import chain
 from typing import Any, NoReturn
 
 from lxml import etree
@@ -147,7 +146,7 @@ class _Reader:
         entries: list[tuple[etree._Element, Entry]] = []
         files: dict[str, File] = {}
         unknown: list[Property] = []
-        self._stray_text(self._root)
+        self._elements.refuse_stray_text(self._root)
         for element in self._root:
             child = CHILDREN_OF[Place.DATA].get(self._elements.name(element))
             if child:
@@ -187,7 +186,7 @@ class _Reader:
         properties: list[Property] = []
         inside: dict[str, list[tuple[etree._Element, Any]]] = {}
         once: dict[Any, etree._Element] = {}
-        self._stray_text(element)
+        self._elements.refuse_stray_text(element)
         children = CHILDREN_OF[child.place]
         for found in element:
             part = children.get(self._elements.name(found))
@@ -226,8 +225,8 @@ class _Reader:
             if len(found) < part.least and not child.defaults:
                 what, fix = f"it holds no {part.name}", f"write a {part.name} in it"
                 self._findings.refuse("missing", element, what, fix)
-            self._checks.distinct(found)
             if found:
+                self._checks.distinct(found)
                 fields[part.field] = tuple(one for _, one in found) if part.many else found[0][1]
         if child.place is Place.JOB_GROUP:
             self._checks.circle(inside.get("jobs", []))
@@ -242,13 +241,6 @@ class _Reader:
             what = f"element {local(element)!r} is given twice, first in line {first.line}"
             self._findings.refuse("given-twice", element, what, "write it once")
         once[key] = element
-
-    def _stray_text(self, element: etree._Element) -> None:
-        """Refuse text between elements."""
-        for text, near in chain([(element.text, element)], ((child.tail, child) for child in element)):
-            if text and text.strip():
-                what = f"the text {text.strip()[:40]!r} stands between elements"
-                self._findings.refuse("stray-text", near, what, "put it into an element, or take it out")
 
     def _version(self) -> Version:
         """Return the version most names are of; tell those that are of the other."""
