@@ -1,5 +1,6 @@
 """What every verb may use: the engine behind its inbox, the jobs, and why they wait."""
 
+import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,6 +32,7 @@ class Desk:
         self.name = name
         self.started = engine.clock.now()
         self.shut_down: Callable[[], None] | None = None
+        self.searching = asyncio.Lock()  # held by the one question that asks the policy many times
 
     @property
     def cluster(self) -> Cluster:

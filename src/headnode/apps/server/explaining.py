@@ -1,68 +1,214 @@
-"""Why a job waits, in full: the pass is asked again, with the same policy and the same placement code."""
+"""Why a job waits, when it will start, and what would let it: the policy itself is asked again."""
 
-from bisect import bisect_left
+from collections.abc import Callable
 from typing import Any
 
 from headnode.apps.server import wishes as w
 from headnode.apps.server.desk import Desk
+from headnode.apps.server.expecting import expected_start
 from headnode.apps.server.lookups import Found
+from headnode.apps.server.ways import (
+    Way,
+    changer,
+    modify_command,
+    new_turn,
+    room_of_draft,
+    room_of_queued,
+    way_of_made,
+)
+from headnode.apps.server.what_if import Picture, found_changes, known, picture_with
+from headnode.core.lifecycle import commands as c
+from headnode.core.lifecycle.decide import decide
+from headnode.core.lifecycle.requests import request_of
 from headnode.core.lifecycle.states import PEOPLE_SAY, JobState
 from headnode.core.lifecycle.waiting import task_reasons
-from headnode.core.model.quantities import NEVER
+from headnode.core.model.errors import Refused
+from headnode.core.model.quantities import FOREVER, Instant, JobId, format_priority
 from headnode.core.model.user import User
-from headnode.core.scheduling.decision import Reason, Start
-from headnode.core.scheduling.explain import explain
-from headnode.engine.passes import view_of
+from headnode.core.scheduling.counterfactuals.axes import Room
+from headnode.core.scheduling.counterfactuals.search import Offer
+from headnode.core.scheduling.counterfactuals.subject import Subject, outcome_of
+from headnode.core.scheduling.counterfactuals.wording import in_words
+from headnode.core.scheduling.decision import Reason, Reservation, Shares, Why
+from headnode.core.scheduling.explain import explain, first_ahead
 
 Object = dict[str, Any]
 MOST_TASKS = 20
+MOST_AHEAD = 5  # jobs ahead that are told one by one
 
 
-async def explain_job(desk: Desk, by: User, wish: w.JobWish) -> Object:  # noqa: ARG001  (everybody sees all)
-    """Say what a job waits for, and what each of its waiting tasks waits for."""
+async def explain_job(desk: Desk, by: User, wish: w.JobWish) -> Object:
+    """Say what a job waits for, when it may start, and what would let it start now or sooner."""
     found = desk.lookups.job(wish.job)
-    answer: Object = {
-        "job": found.record.id,
-        "name": found.spec.name,
-        "state": PEOPLE_SAY[found.record.state],
+    answer = blank(desk)
+    answer |= {"job": found.record.id, "name": found.spec.name, "state": PEOPLE_SAY[found.record.state]}
+    if found.ended:
+        return answer
+    answer["tasks"] = _waiting_tasks(desk, found)
+    if found.record.state is JobState.QUEUED:
+        answer |= await _queued(desk, by, found)
+    elif found.record.state is JobState.CONFIGURING:
+        answer |= await _draft(desk, by, found)
+    return answer
+
+
+def blank(desk: Desk) -> Object:
+    """Return an explanation that says nothing yet: every key with its empty value."""
+    return {
+        "job": None,
+        "name": "",
+        "state": "Not submitted",
+        "policy": desk.engine.settings.text("SchedulingPolicy"),
+        "refused": None,
         "reasons": [],
         "ahead": 0,
+        "jobs_ahead": [],
         "not_before": None,
+        "would_start": [],
+        "reservation": None,
+        "behind": None,
+        "changes": [],
+        "searched": False,
+        "cut": False,
+        "expected": None,
         "tasks": [],
     }
-    if found.record.state is JobState.QUEUED:
-        answer |= _queued(desk, found)
-    if not found.ended:
-        answer["tasks"] = _waiting_tasks(desk, found)
-    return answer
 
 
-def _queued(desk: Desk, found: Found) -> Object:
-    outside = desk.waits_outside(found.record)
+async def _queued(desk: Desk, by: User, found: Found) -> Object:
+    record, spec = found.record, found.spec
+    by = changer(record, by)
+    picture = picture_with(desk, Subject(desk.cluster.turn(record), request_of(spec)))
+    answer = stands(desk, picture)
+    outside = desk.waits_outside(record)
     if outside:
-        return {"reasons": [_reason(r) for r in outside]}
-    cluster, now = desk.cluster, desk.now()
-    view = view_of(cluster, now)
-    plan = desk.engine.policies[desk.engine.settings.text("SchedulingPolicy")](view)
-    request = cluster.request(found.record)
-    turn = cluster.turn(found.record)
-    answer: Object = {"ahead": sum(_before(turns, turn) for turns in cluster.queue.values())}
-    if any(isinstance(start, Start) and start.job == found.record.id for start in plan.starts):
-        return answer | {"reasons": [], "not_before": now}
-    answer["reasons"] = [_reason(r) for r in explain(view, plan, request)]
-    wait = plan.waits.get(request)
-    first = cluster.queue[request][0] == turn
-    if wait is not None and wait.not_before != NEVER:
-        answer["not_before"] = wait.not_before if first else None
-    return answer
+        return answer | kept_outside(answer, outside, desk.cluster.held.get(record.id), record.id)
+    room = room_of_queued(desk.cluster, spec, by)
+
+    def way(offer: Offer) -> Way:
+        return way_of_made(desk.cluster, record, spec, offer, by, desk.now())
+
+    answer |= await changes(desk, picture, room, way)
+    return answer | {"expected": await expected_start(desk, record)}
 
 
-def _before(turns: list[tuple[int, int, int]], turn: tuple[int, int, int]) -> int:
-    return bisect_left(turns, turn)
+async def _draft(desk: Desk, by: User, found: Found) -> Object:
+    """Say what would become of a job if it was submitted now."""
+    record, spec = found.record, found.spec
+    by = changer(record, by)
+    parents = desk.lookups.ended_parents(spec.parents)
+    try:
+        decide(desk.cluster, c.SubmitJob(by=by, job=record.id, parents=parents), desk.now())
+    except Refused as no:
+        return {"refused": {"code": no.code, "what": no.what, "fix": no.fix}}
+    turn = (*new_turn(desk.cluster, spec)[:2], record.id)
+    picture = picture_with(desk, Subject(turn, request_of(spec)))
+
+    def way(offer: Offer) -> Way:
+        return way_of_made(desk.cluster, record, spec, offer, by, desk.now())
+
+    return stands(desk, picture) | await changes(desk, picture, room_of_draft(spec, by), way)
 
 
-def _reason(reason: Reason) -> Object:
+def stands(desk: Desk, picture: Picture) -> Object:
+    """Return how a job stands that is in the line: what is in its way, who is before it, its reservation."""
+    view, plan, subject = picture.view, picture.plan, picture.subject
+    outcome = outcome_of(plan, view, subject)
+    first, ahead = first_ahead(view, subject.turn, MOST_AHEAD)
+    own = next((kept for kept in plan.reservations if kept.job == subject.job), None)
+    reasons = () if outcome.now else explain(view, plan, subject.request)
+    return {
+        "reasons": [reason_object(reason) for reason in reasons],
+        "ahead": ahead,
+        "jobs_ahead": [_job_ahead(desk, JobId(turn[2])) for turn in first],
+        "not_before": known(outcome.at),
+        "would_start": places(outcome.starts),
+        "reservation": None if own is None else {"at": known(own.at), "nodes": places(own.allocation)},
+        "behind": _behind(desk, picture, reasons),
+    }
+
+
+def _behind(desk: Desk, picture: Picture, reasons: tuple[Reason, ...]) -> Object | None:
+    """Return the reservation of another job that is in the way: the one the policy names, or the first."""
+    others = [kept for kept in picture.plan.reservations if kept.job != picture.subject.job]
+    named = {reason.what for reason in reasons if reason.why in (Why.RESERVATION, Why.POLICY, Why.PRIORITY)}
+    kept = next((kept for kept in others if str(kept.job) in named), None)
+    return None if kept is None else _reservation(desk, kept)
+
+
+def _reservation(desk: Desk, kept: Reservation) -> Object:
+    return {**_job_ahead(desk, kept.job), "at": known(kept.at), "nodes": places(kept.allocation)}
+
+
+def _job_ahead(desk: Desk, job: JobId) -> Object:
+    record = desk.cluster.jobs[job]
+    spec = desk.cluster.spec(record)
+    request = desk.cluster.request(record)
+    return {
+        "job": job,
+        "owner": record.owner,
+        "name": spec.name,
+        "priority": record.priority,
+        "priority_name": format_priority(record.priority),
+        "minimum": request.minimum,
+        "maximum": request.maximum,
+        "unit": request.unit.value,
+        "run_time": None if request.run_time == FOREVER else request.run_time,
+    }
+
+
+async def changes(desk: Desk, picture: Picture, room: Room, way: Callable[[Offer], Way]) -> Object:
+    """Return what would let the job start now or sooner, each with the way to do it."""
+    if outcome_of(picture.plan, picture.view, picture.subject).now:
+        return {}
+    found = await found_changes(desk, picture, room)
+    offers = [_change(offer, picture, way(offer)) for offer in found.offers]
+    return {"changes": offers, "searched": True, "cut": found.cut}
+
+
+def _change(offer: Offer, picture: Picture, way: Way) -> Object:
+    return {
+        "text": in_words(offer, picture.subject.request),
+        "now": offer.outcome.now,
+        "at": known(offer.outcome.at),
+        "nodes": places(offer.outcome.starts),
+        "options": way.options,
+        "command": way.command,
+    }
+
+
+def kept_outside(answer: Object, outside: list[Reason], held: Instant | None, job: JobId | None) -> Object:
+    """Return what is different in the answer for a job that is held, or whose parents have not finished.
+
+    The rest of the answer is as if it was in the line.  `job` is None for one that has no id yet.
+    """
+    different = {
+        "reasons": [*map(reason_object, outside), *answer["reasons"]],
+        "not_before": None,
+        "would_start": [],
+    }
+    if held is None or len(outside) > 1 or not answer["would_start"]:
+        return different
+    options = {"holduntil": ""}
+    lifted = {
+        "text": "without the hold",
+        "now": True,
+        "at": answer["not_before"],
+        "nodes": answer["would_start"],
+        "options": options,
+        "command": "" if job is None else modify_command(job, options),
+    }
+    return different | {"not_before": held, "changes": [lifted]}
+
+
+def reason_object(reason: Reason) -> Object:
+    """Return a reason as clients get it."""
     return {"why": reason.why.value, "text": reason.text, "what": reason.what}
+
+
+def places(shares: Shares) -> list[Object]:
+    """Return an allocation as clients get it."""
+    return [{"node": node, "processors": processors} for node, processors in shares]
 
 
 def _waiting_tasks(desk: Desk, found: Found) -> list[Object]:

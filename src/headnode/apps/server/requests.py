@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from headnode.apps.server import explaining, verbs_cluster, verbs_jobs, verbs_past, verbs_tasks
+from headnode.apps.server import dry_run, explaining, verbs_cluster, verbs_jobs, verbs_past, verbs_tasks
 from headnode.apps.server import wishes as w
 from headnode.apps.server.desk import Desk
 from headnode.core.formats.nearest import nearest
@@ -24,7 +24,7 @@ VERBS: Mapping[str, tuple[type[w.Wish], Verb]] = MappingProxyType(
         "ping": (w.Wish, verbs_cluster.ping),
         "create_job": (w.CreateWish, verbs_jobs.create_job),
         "submit_job": (w.SubmitWish, verbs_jobs.submit_job),
-        "check_job": (w.CreateWish, verbs_jobs.check_job),
+        "check_job": (w.SubmitWish, dry_run.check_job),
         "add_tasks": (w.AddTasksWish, verbs_jobs.add_tasks),
         "modify_job": (w.ModifyWish, verbs_jobs.modify_job),
         "set_progress": (w.ProgressWish, verbs_jobs.set_progress),

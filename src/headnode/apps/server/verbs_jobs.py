@@ -15,7 +15,7 @@ from headnode.core.formats.terms import read_terms
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.events import JobCreated, JobFact
 from headnode.core.lifecycle.requests import request_of
-from headnode.core.model.checks import check, check_runnable
+from headnode.core.model.checks import check
 from headnode.core.model.errors import BadRequest, NotFound, WrongState
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import JobId
@@ -42,35 +42,52 @@ async def submit_job(desk: Desk, by: User, wish: w.SubmitWish) -> Object:
     if wish.job is not None:
         return await _submit_created(desk, by, wish, wish.job)
     spec, report = await read_job(wish, desk.now())
-    _refuse_unfit(desk, spec)
+    refuse_unfit(desk, spec)
     parents = desk.lookups.ended_parents(spec.parents)
     events = await desk.ask(c.CreateJob(by=by, spec=spec, submit=True, parents=parents))
     return {"job": _created(events), "report": report_json(report)}
 
 
 async def _submit_created(desk: Desk, by: User, wish: w.SubmitWish, job: int) -> Object:
+    refuse_description(wish)
+    if wish.terms:
+        await modify_job(desk, by, w.ModifyWish(job=job, terms=wish.terms))
+    found = desk.lookups.job(job)
+    refuse_ended(found)
+    refuse_unfit(desk, found.spec)
+    parents = desk.lookups.ended_parents(found.spec.parents)
+    await desk.ask(c.SubmitJob(by=by, job=JobId(job), parents=parents))
+    return {"job": job, "report": []}
+
+
+def refuse_description(wish: w.SubmitWish) -> None:
+    """Refuse to describe a job that has been made before.
+
+    Raises:  BadRequest ``id-and-description``.
+    """
     if wish.jobfile is not None or wish.tasks:
         raise BadRequest(
             code="id-and-description",
             what="a job that was created is submitted by its id alone",
             fix="add tasks with `hn job add` first, or submit the job file without an id",
         )
-    if wish.terms:
-        await modify_job(desk, by, w.ModifyWish(job=job, terms=wish.terms))
-    found = desk.lookups.job(job)
+
+
+def refuse_ended(found: Found) -> None:
+    """Refuse to submit a job that is over.
+
+    Raises:  WrongState ``already-submitted``.
+    """
     if found.ended:
+        job = found.record.id
         raise WrongState(
             code="already-submitted",
             what=f"job {job} is {found.record.state.value}",
             fix=f"copy it: hn job clone {job}; or run it again: hn job requeue {job}",
         )
-    _refuse_unfit(desk, found.spec)
-    parents = desk.lookups.ended_parents(found.spec.parents)
-    await desk.ask(c.SubmitJob(by=by, job=JobId(job), parents=parents))
-    return {"job": job, "report": []}
 
 
-def _refuse_unfit(desk: Desk, spec: JobSpec) -> None:
+def refuse_unfit(desk: Desk, spec: JobSpec) -> None:
     """Refuse what is wrong in itself, or could never run because the cluster is too small."""
     check(spec)
     view = view_of(desk.cluster, desk.now())
@@ -81,14 +98,6 @@ def _refuse_unfit(desk: Desk, spec: JobSpec) -> None:
             what="the job can never run on this cluster: " + "; ".join(r.text for r in reasons),
             fix="ask for what is there: see `hn node list`",
         )
-
-
-async def check_job(desk: Desk, by: User, wish: w.CreateWish) -> Object:  # noqa: ARG001
-    """Say what submitting would say, and keep nothing."""
-    spec, report = await read_job(wish, desk.now())
-    _refuse_unfit(desk, spec)
-    check_runnable(spec)
-    return {"report": report_json(report)}
 
 
 async def add_tasks(desk: Desk, by: User, wish: w.AddTasksWish) -> Object:
@@ -125,7 +134,7 @@ async def modify_job(desk: Desk, by: User, wish: w.ModifyWish) -> Object:
     changed = tuple(sorted(name for name in after if after[name] != before[name]))
     if changed:
         if found.record.submitted is not None:
-            _refuse_unfit(desk, spec)
+            refuse_unfit(desk, spec)
         archived = found.record if found.ended else None
         command = c.ModifyJob(by=by, job=found.record.id, spec=spec, fields=changed, archived=archived)
         await desk.ask(command)

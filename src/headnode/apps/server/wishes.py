@@ -16,7 +16,7 @@ class JobWish(Wish, frozen=True):
 
 
 class CreateWish(Wish, frozen=True):
-    """create_job, and submit_job or check_job without an id."""
+    """create_job."""
 
     jobfile: str | None = None
     terms: dict[str, Any] = {}
@@ -26,7 +26,7 @@ class CreateWish(Wish, frozen=True):
 
 
 class SubmitWish(CreateWish, frozen=True):
-    """submit_job: an id that was created, or a description."""
+    """submit_job and check_job: an id that was created, or a description."""
 
     job: int | None = None
 
