@@ -62,14 +62,6 @@ def test_nodes_of_one_processor_are_a_pool() -> None:
 
 
 @pytest.mark.skipif(not TRACES.is_dir(), reason="the traces are not beside the repository")
-@pytest.mark.parametrize("policy", ["fcfs", "easy"])
-def test_every_start_of_a_real_log_is_that_of_the_pool(policy: str) -> None:
-    log = read_log(str(TRACES / "NASA-iPSC.swf.xz"))
-    starts = EngineReplay(log.workload, pool(log.processors), policy).run()
-    assert starts == pooled(log.workload, policy, Ties.ENDS_FIRST, log.processors)
-
-
-@pytest.mark.skipif(not TRACES.is_dir(), reason="the traces are not beside the repository")
 def test_a_real_log_starts_on_128_nodes_of_one_processor_as_in_a_pool() -> None:
     log = read_log(str(TRACES / "SDSC-SP2.swf.xz"))
     workload = first(log.workload, 400)

@@ -8,7 +8,7 @@ from pool_worlds import crowded_worlds, every_small_world, random_worlds, worklo
 
 from headnode.core.model.workload import Workload
 from headnode.core.scheduling.pool.figures import figures
-from headnode.core.scheduling.pool.policies import POLICIES, PRODUCTION
+from headnode.core.scheduling.pool.policies import POLICIES
 from headnode.core.scheduling.pool.replay import STEP, replay
 from headnode.core.scheduling.pool.ties import Ties
 
@@ -59,7 +59,7 @@ def as_known_at(world: Workload, began: Sequence[float], now: float) -> Workload
             for job, run_time in enumerate(world.run_times)
         ]
     )
-    return Workload(*([column[job] for job in come] for column in known))  # type: ignore[arg-type]
+    return Workload(*([column[job] for job in come] for column in known if column))  # type: ignore[arg-type]
 
 
 def test_conservative_starts_no_job_later_than_it_was_promised_on_arrival() -> None:
@@ -103,18 +103,6 @@ def test_progress_is_told_on_the_way(ties: Ties) -> None:
     told: list[int] = []
     replay(world, POLICIES["fcfs"](world, 1, ties), ties, told.append)
     assert told == [STEP, 2 * STEP]
-
-
-@EVERY_ORDER
-@pytest.mark.parametrize("policy", PRODUCTION)
-def test_the_scheduler_of_the_cluster_starts_the_same_jobs_at_the_same_time(policy: str, ties: Ties) -> None:
-    size = 6
-    for world in [
-        *random_worlds(40, jobs=30, size=6, seed=11),
-        *crowded_worlds(30, jobs=30, size=6, seed=12),
-    ]:
-        asked = PRODUCTION[policy](world, size, ties)
-        assert replay(world, asked, ties) == starts(world, size, policy, ties), world
 
 
 def test_the_slowdown_of_a_short_job_is_that_of_ten_seconds() -> None:

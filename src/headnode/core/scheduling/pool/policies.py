@@ -1,17 +1,15 @@
-"""The policies over a pool by the names an administrator writes: our counters, and production's own."""
+"""The policies over a pool by the names an administrator writes."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Protocol
 
 from headnode.core.model.workload import Workload
-from headnode.core.scheduling import policies as production
 from headnode.core.scheduling.pool.conservative import Conservative
 from headnode.core.scheduling.pool.conservative_replan import ConservativeReplan
 from headnode.core.scheduling.pool.easy import EasyBackfill
 from headnode.core.scheduling.pool.fcfs import FirstComeFirstServed
 from headnode.core.scheduling.pool.policy import ForkablePolicy, PoolPolicy
-from headnode.core.scheduling.pool.production import Production
 from headnode.core.scheduling.pool.ties import Ties
 
 
@@ -37,16 +35,3 @@ POLICIES: Mapping[str, ForkablePolicyMaker] = MappingProxyType(
         "conservative-replan": ConservativeReplan,
     }
 )
-
-
-def _asked_in_production(plan: production.Policy) -> PolicyMaker:
-    def make(workload: Workload, processors: int, _ties: Ties, /) -> PoolPolicy:
-        return Production(workload, processors, plan)
-
-    return make
-
-
-PRODUCTION: Mapping[str, PolicyMaker] = MappingProxyType(
-    {name: _asked_in_production(plan) for name, plan in production.POLICIES.items()}
-)
-"""The policies that the cluster runs, asked about a pool."""
