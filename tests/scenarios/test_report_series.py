@@ -15,7 +15,7 @@ from headnode.apps.simulate.html.classes import by_run_time, by_size, slowdowns,
 from headnode.apps.simulate.html.columns import Column, packed, packed_text
 from headnode.apps.simulate.html.curves import drawn, grid, in_use, waiting
 from headnode.apps.simulate.html.differences import STEPS, difference, most_gaining, most_losing
-from headnode.apps.simulate.html.lanes import lanes
+from headnode.apps.simulate.html.lanes import lanes, strips_on
 from headnode.core.model.errors import Broken
 from headnode.core.model.workload import Workload
 from headnode.core.scheduling.pool.figures import ends, figures
@@ -106,6 +106,13 @@ def test_a_job_gets_the_first_gap_it_fits_into_or_else_the_lowest_free_processor
     assert lanes(work, work.submits, PROCESSORS)[4:] == [((2, 2),), ((0, 1), (5, 1))]
 
 
+def test_processors_of_nodes_stand_in_a_row_and_those_side_by_side_are_one_strip() -> None:
+    first = {"a": 0, "b": 4, "c": 6}
+    assert strips_on(first, [("b", (0, 1)), ("a", (3, 0))]) == [(0, 1), (3, 3)]
+    assert strips_on(first, [("c", (1,)), ("b", (0,))]) == [(4, 1), (7, 1)]
+    assert strips_on(first, []) == []
+
+
 def test_more_jobs_than_the_machine_holds_are_a_mistake_of_ours() -> None:
     work = workload([(0, 10, 4), (1, 10, 4)])
     with pytest.raises(Broken, match="2 more processors are in use at once than the machine has"):
@@ -123,7 +130,10 @@ def test_every_job_is_in_one_class_of_size_and_one_of_length(work: Workload) -> 
 def test_classes_are_named_after_what_is_in_them() -> None:
     times = (1, 59, 60, 600, 3600, 21600, 86399, 86400)
     work = workload(
-        [(place, time, size) for place, (time, size) in enumerate(zip(times, (1, 2, 3, 4, 5, 6, 9, 11), strict=True))]
+        [
+            (place, time, size)
+            for place, (time, size) in enumerate(zip(times, (1, 2, 3, 4, 5, 6, 9, 11), strict=True))
+        ]
     )
     assert [(one.name, list(one.places)) for one in by_size(work)] == [
         ("1", [0]),

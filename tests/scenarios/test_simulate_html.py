@@ -88,7 +88,7 @@ def test_the_page_says_first_what_was_found(log: Path) -> None:
     )
     [about] = [one.text_content() for one in document.find_class("about")]
     assert about == (
-        "5 jobs · 4 processors · Mon 23 Sep 1996, 14:00 to Mon 23 Sep 1996, 15:06 · ties ends-first · Crab"
+        "5 jobs · 4 processors · Mon 23 Sep 1996, 14:00 to Mon 23 Sep 1996, 15:07 · ties ends-first · Crab"
     )
 
 
@@ -120,6 +120,21 @@ def test_the_page_holds_every_job_as_it_was_simulated(log: Path, tmp_path: Path)
         strips = unpacked(policy["strips"])
         assert sum(strips[1::2]) == sum(jobs["processors"])
         assert len(strips) == 2 * sum(unpacked(policy["stripCounts"]))
+
+
+def test_jobs_on_described_nodes_are_drawn_where_the_head_put_them(log: Path) -> None:
+    document = drawn(log, "--nodes", "2x2", "--whole-nodes")
+    data = known(document)
+    assert data["nodes"] == {"node1": 0, "node2": 2}
+    assert data["gantt"]["layout"]["yaxis"]["ticktext"] == ["node1", "node2"]
+    assert "4 processors on 2 whole nodes" in document.find_class("about")[0].text_content()
+    [policy] = data["policies"]
+    assert unpacked(policy["stripCounts"]) == [1] * len(JOBS)
+    asked = {job[0]: job[3] for job in JOBS}
+    strips = unpacked(policy["strips"])
+    for number, begin, count in zip(asked, strips[::2], strips[1::2], strict=True):
+        assert begin in (0, 2)
+        assert count == -(-asked[number] // 2) * 2
 
 
 def test_who_gains_most_and_loses_most_is_listed(log: Path) -> None:

@@ -4,11 +4,13 @@ import zlib
 from array import array
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from sys import byteorder
 from typing import Any
 
 from headnode.apps.simulate.html.classes import waits
-from headnode.apps.simulate.html.lanes import Strip, lanes
+from headnode.apps.simulate.html.lanes import Strip, lanes, strips_on
+from headnode.apps.simulate.machine import Machine
 from headnode.apps.simulate.simulation import Outcome, Simulation
 
 _LARGEST = (1 << 31) - 1
@@ -27,18 +29,34 @@ def packed_jobs(simulation: Simulation) -> dict[str, Any]:
             "estimates": packed(work.estimates),
             "processors": packed(work.processors),
         },
+        "nodes": None if simulation.machine is None else firsts(simulation.machine),
         "policies": [_policy(simulation, outcome) for outcome in simulation.outcomes],
     }
 
 
 def _policy(simulation: Simulation, outcome: Outcome) -> dict[str, Any]:
     work = simulation.log.workload
-    strips = lanes(work, outcome.starts, simulation.log.processors)
+    strips = _strips(simulation, outcome)
     return {
         "name": outcome.policy,
         "waits": packed(waits(work, outcome.starts)),
         "stripCounts": packed([len(of_job) for of_job in strips]),
         "strips": packed(_flat(strips)),
+    }
+
+
+def _strips(simulation: Simulation, outcome: Outcome) -> Sequence[Sequence[Strip]]:
+    if simulation.machine is None or outcome.places is None:
+        return lanes(simulation.log.workload, outcome.starts, simulation.log.processors)
+    first = firsts(simulation.machine)
+    return [strips_on(first, place) for place in outcome.places]
+
+
+def firsts(machine: Machine) -> dict[str, int]:
+    """Return the number of the first processor of each node, where all stand in a row."""
+    sizes = [node.processors for node in machine.nodes]
+    return {
+        node.name: end - node.processors for node, end in zip(machine.nodes, accumulate(sizes), strict=True)
     }
 
 

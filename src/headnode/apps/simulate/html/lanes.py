@@ -1,7 +1,7 @@
-"""Which processors a job may have had: a pool only counts them, a picture must put a bar somewhere."""
+"""Where the bars of a job are drawn: on the processors it had; if they were only counted, may have had."""
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 
 from headnode.core.model.errors import Broken
@@ -26,6 +26,18 @@ def lanes(workload: Workload, starts: Sequence[float], processors: int) -> list[
         found[place] = free.take(workload.processors[place])
         heappush(running, (start + workload.run_times[place], place))
     return found
+
+
+def strips_on(first: Mapping[str, int], place: Iterable[tuple[str, Sequence[int]]]) -> Sequence[Strip]:
+    """Return the strips of a place on nodes; all processors stand in a row, each node from its `first` on."""
+    strips: list[Strip] = []
+    for processor in sorted(first[node] + number for node, numbers in place for number in numbers):
+        begin, count = strips[-1] if strips else (processor, 0)
+        if begin + count == processor:
+            strips[-1:] = [(begin, count + 1)]
+        else:
+            strips.append((processor, 1))
+    return strips
 
 
 class _Free:

@@ -80,6 +80,23 @@ async function unpackedColumns(columns) {
 
 // ---- the chart of processors
 
+const nodes = known.nodes && Object.entries(known.nodes); // name and first processor, in the order of these
+
+function on(first, count) {
+  if (!nodes) return "";
+  const [from, to] = [first, first + count - 1].map((processor) => nodes[nodeOf(processor)][0]);
+  return `<br>here on ${text(from)}${from === to ? "" : ` to ${text(to)}`}`;
+}
+
+function nodeOf(processor) {
+  let [low, high] = [0, nodes.length];
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if (nodes[middle][1] <= processor) low = middle; else high = middle;
+  }
+  return low;
+}
+
 const WAITS = [ // up to so many seconds, in this colour
   [0, "no wait", "#5f8fd6"], [600, "up to 10 min", "#37a6a0"], [3600, "up to 1 h", "#76b35a"],
   [21600, "up to 6 h", "#d9ab2c"], [DAY, "up to a day", "#e07b39"], [Infinity, "over a day", "#d2455f"],
@@ -154,9 +171,10 @@ class Gantt {
       if (start < end && start + runTimes[job] > this.begin) found.push(job);
     }
     const all = found.length;
-    if (all > MOST_BARS) {
+    if (found.reduce((bars, job) => bars + this.policy.stripCounts[job], 0) > MOST_BARS) {
       const area = (job) => Math.min(runTimes[job], this.length) * processors[job];
-      found = found.sort((one, other) => area(other) - area(one)).slice(0, MOST_BARS);
+      let room = MOST_BARS;
+      found = found.sort((one, other) => area(other) - area(one)).filter((job) => (room -= this.policy.stripCounts[job]) >= 0);
     }
     return { found, all };
   }
@@ -179,6 +197,7 @@ class Gantt {
     const wait = policy.waits[job];
     const start = jobs.submits[job] + wait;
     const trace = traces[WAITS.findIndex(([limit]) => wait <= limit)];
+    const about = this.about(job, start, wait);
     const from = policy.firstStrip[job];
     for (let strip = from; strip < from + policy.stripCounts[job]; strip++) {
       const [first, count] = [policy.strips[2 * strip], policy.strips[2 * strip + 1]];
@@ -187,7 +206,7 @@ class Gantt {
       trace.y.push(first + 0.5 + count / 2);
       trace.width.push(count);
       trace.text.push(named ? text(jobs.numbers[job]) : "");
-      trace.customdata.push(this.about(job, start, wait));
+      trace.customdata.push(about + on(first, count));
       trace.marker.line.width.push(job === this.shown ? 4 : 0.6);
       trace.marker.line.color.push(job === this.shown ? "#ff2fd0" : "rgba(255,255,255,0.75)");
     }

@@ -44,7 +44,13 @@ def begin(about: Study) -> Iterator[_Element]:
 
 def _facts(about: Study) -> Iterator[str]:
     yield f"{len(about.workload.numbers):,} jobs"
-    yield f"{about.processors:,} processors"
+    machine = about.simulation.machine
+    nodes = (
+        ""
+        if machine is None
+        else f" on {len(machine.nodes):,} {'whole ' if machine.whole_nodes else ''}nodes"
+    )
+    yield f"{about.processors:,} processors{nodes}"
     yield f"{about.calendar.said(about.first)} to {about.calendar.said(about.last)}"
     yield f"ties {about.simulation.outcomes[0].ties.value}"
     header = about.simulation.log.header
@@ -172,6 +178,6 @@ def machine(about: Study) -> _Element:
             "gantt",
             "Jobs as bars on processors over time, coloured by how long they waited",
             _MIDDLE,
-            texts.MACHINE,
+            texts.MACHINE + (texts.POOL if about.simulation.machine is None else texts.NODES),
         ),
     )

@@ -5,8 +5,9 @@ from typing import Any
 import plotly.graph_objects as go
 
 from headnode.apps.simulate.html.calendar import DAY
+from headnode.apps.simulate.html.columns import firsts
 from headnode.apps.simulate.html.curves import drawn, grid, waiting
-from headnode.apps.simulate.html.look import chart
+from headnode.apps.simulate.html.look import chart, label
 from headnode.apps.simulate.html.study import Study
 
 LENGTHS = (
@@ -17,6 +18,7 @@ LENGTHS = (
     (7 * DAY, "1 week"),
     (28 * DAY, "4 weeks"),
 )
+_MARKS = 40  # on the axis of nodes
 _STEPS = 1600  # among which the busiest is looked for
 
 
@@ -44,4 +46,17 @@ def _layout(about: Study) -> go.Layout:
     figure.update_layout(uniformtext={"mode": "hide", "minsize": 9}, legend={"title": {"text": "Wait:"}})
     figure.update_xaxes(type="linear" if about.calendar.zero is None else "date", title=about.calendar.title)
     figure.update_yaxes(title="Processors", range=[0.5, about.processors + 0.5], showgrid=False)
+    if about.simulation.machine is not None:
+        figure.update_yaxes(title="Nodes", **_node_marks(firsts(about.simulation.machine)))
     return figure.layout
+
+
+def _node_marks(first: dict[str, int]) -> dict[str, Any]:
+    """Return marks where nodes begin: all of them, or as many as there is room for."""
+    shown = list(first.items())[:: -(-len(first) // _MARKS)]
+    return {
+        "tickvals": [processor + 0.5 for _, processor in shown],
+        "ticktext": [label(node) for node, _ in shown],
+        "ticklabelposition": "outside top",
+        "showgrid": True,
+    }

@@ -22,8 +22,11 @@ KINDS = (
 CHANGES = "The share of all jobs that start so much earlier or later. Point at a bar for the number of jobs."
 MACHINE = (
     "At first, this is the busiest day under the policy with the shortest mean wait: the day on which "
-    "waiting jobs ask for most processors. The simulation counts processors and does not name them. "
-    "Here, each job gets the first gap it fits into when it starts, or else the lowest free processors, "
-    "in several pieces."
+    "waiting jobs ask for most processors. "
 )
+POOL = (
+    "The simulation counts processors and does not name them. Here, each job gets the first gap it fits "
+    "into when it starts, or else the lowest free processors, in several pieces."
+)
+NODES = "Jobs are on the nodes that the head gave them. Names of nodes stand where their processors begin."
 NO_SCRIPT = "The charts and the table of all jobs need JavaScript. All other figures are here without it."
