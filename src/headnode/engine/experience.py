@@ -47,10 +47,13 @@ class Experience:
 
     def read(self, archive: Archive, most: int = TAUGHT) -> Iterator[Sequence[EndedJob]]:
         """Yield the newest ended jobs, some at a time, the newest first; `teach` takes them in turn back."""
-        before, left = None, most
-        while left > 0 and (page := archive.ended_jobs(owner=None, states=(), before=before, limit=_SLICE)):
+        before: int | None = None
+        while most > 0:
+            page = archive.ended_jobs(owner=None, states=(), before=before, limit=min(_SLICE, most))
+            if not page:
+                return
             yield page
-            before, left = page[-1].id, left - len(page)
+            before, most = page[-1].id, most - len(page)
 
     def teach(self, jobs: Sequence[EndedJob]) -> None:
         """Learn from jobs of the archive, newest first."""

@@ -39,7 +39,8 @@ def _show_predictions(asked: "Asked", client: "Client", out: "Output") -> int:
     rows = prediction_rows(told)
     if not rows:
         out.note(NONE_YET.format(days=counted(days, "day")))
-    out.sheet(Sheet("Jobs", rows, told, columns=PREDICTION_COLUMNS, trailer=trailer(told, days)))
+    if rows or not out.for_people:
+        out.sheet(Sheet("Jobs", rows, told, columns=PREDICTION_COLUMNS, trailer=trailer(told, days)))
     return 0
 
 

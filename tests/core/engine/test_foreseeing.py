@@ -1,0 +1,326 @@
+"""What is expected of queued jobs, what is kept of it, and what is learned from it."""
+
+from typing import Any
+
+import pytest
+from worlds import ADA, BOB, ROOT, World
+
+from headnode.core.lifecycle import commands as c
+from headnode.core.model.quantities import FOREVER, Instant, JobId, Seconds
+from headnode.core.model.task import TaskSpec
+from headnode.core.scheduling.policies import POLICIES
+from headnode.core.scheduling.predicting.run_times import Asked
+from headnode.engine import experience
+from headnode.engine.experience import Experience
+from headnode.engine.foreseeing import FEWEST_JOBS, MOST_JOBS, Expected, Foreseer, Outlook, look_ahead
+from headnode.engine.passes import view_of
+
+HOUR = Seconds(3600.0)
+
+
+class Foreseen(World):
+    """A world that is looked ahead in, and whose head may be started again."""
+
+    def __init__(self, *processors: int) -> None:
+        super().__init__(*processors)
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Forget all that only memory knows, as a head does that is started again."""
+        self.foreseer = Foreseer(self.cluster, self.journal)
+        pages = list(self.foreseer.experience.read(self.journal))
+        for page in reversed(pages):
+            self.foreseer.experience.teach(page)
+
+    def do(self, *commands: Any) -> Any:
+        known = len(list(self.journal.replay()))
+        try:
+            return super().do(*commands)
+        finally:
+            if hasattr(self, "foreseer"):
+                events = [event for _, event in self.journal.replay(known)]
+                self.foreseer.perform(events, self.cluster)
+
+    def add(self, name: str = "", hours: float = 1.0, by: Any = ADA, **options: Any) -> JobId:
+        """Submit a job of one task for the whole first node, unless told otherwise."""
+        size = options.setdefault("minimum", 1)
+        options.setdefault("maximum", size)
+        limit = Seconds(hours * HOUR) if hours < FOREVER else FOREVER
+        task = TaskSpec(command="x", minimum=size, maximum=size, rerunnable=True)
+        return self.submit(task, by=by, name=name, run_time=limit, **options)
+
+    def picture(self) -> Any:
+        policy = self.engine.settings.text("SchedulingPolicy")
+        view, plan = view_of(self.cluster, self.clock.now()), self.engine.last_plan
+        return self.foreseer.picture(self.cluster, view, POLICIES, plan, policy)
+
+    def look(self) -> Outlook:
+        """Look ahead and accept what is seen."""
+        outlook = look_ahead(self.picture(), lambda: False)
+        self.foreseer.accept(outlook, self.cluster)
+        return outlook
+
+    def run_for(self, seconds: float) -> None:
+        """Let time go by; then whatever runs comes to its end."""
+        self.wait(seconds)
+        for held in self.nodes.running():
+            self.end(held.job, held.task)
+
+    def expected_waits(self, job: JobId) -> tuple[float | None, float | None, float | None]:
+        """Return promise, P50 and P90 as waits from now."""
+        told, now = self.foreseer.expected(job), self.clock.now()
+        assert told is not None
+        return tuple(None if at is None else at - now for at in (told.promise, told.p50, told.p90))  # type: ignore[return-value]
+
+
+def taught(world: Foreseen, name: str, used: float, times: int = 4, by: Any = ADA) -> None:
+    """Let some jobs of this name run for so many seconds each, one after the other."""
+    for _ in range(times):
+        world.add(name, by=by)
+        world.run_for(used)
+
+
+def test_without_a_past_the_limits_are_all_there_is_to_go_by() -> None:
+    world = Foreseen(1)
+    world.add()
+    second, third = world.add(), world.add()
+    world.look()
+    assert world.expected_waits(second) == (HOUR, HOUR, HOUR)
+    assert world.expected_waits(third) == (2 * HOUR, 2 * HOUR, 2 * HOUR)
+
+
+def test_the_past_of_the_same_user_and_name_makes_the_expectation_earlier_and_leaves_the_promise() -> None:
+    world = Foreseen(1)
+    taught(world, "solve-1", used=360)
+    world.add("solve-2")
+    waiting = world.add("solve-3")
+    world.look()
+    promise, p50, _ = world.expected_waits(waiting)
+    assert (promise, p50) == (HOUR, pytest.approx(360))
+
+
+def test_a_job_that_has_outlived_its_like_is_expected_to_go_on() -> None:
+    world = Foreseen(1)
+    taught(world, "solve", used=360)
+    world.add("solve")
+    waiting = world.add("solve")
+    world.wait(1800)
+    world.look()
+    _, p50, _ = world.expected_waits(waiting)
+    assert p50 is not None
+    assert p50 > 0
+
+
+def test_a_job_without_limit_is_expected_by_the_past_but_nothing_is_promised_behind_it() -> None:
+    world = Foreseen(1)
+    for _ in range(4):
+        world.add("endless", hours=FOREVER)
+        world.run_for(600)
+    world.add("endless", hours=FOREVER)
+    waiting = world.add()
+    world.look()
+    assert world.expected_waits(waiting) == (None, pytest.approx(600), None)
+
+
+def test_behind_a_job_without_limit_and_without_a_past_nothing_is_known_nor_kept() -> None:
+    world = Foreseen(1)
+    world.add(hours=FOREVER)
+    waiting = world.add()
+    world.look()
+    assert world.foreseer.expected(waiting) == Expected()
+    assert world.journal.prediction(waiting) is None
+
+
+@pytest.mark.parametrize("policy", ["conservative", "conservative-replan"])
+def test_where_the_policy_gives_reservations_they_are_the_promises(policy: str) -> None:
+    world = Foreseen(2)
+    world.do(c.SetParameter(by=ROOT, name="SchedulingPolicy", value=policy))
+    world.add(minimum=2)
+    waiting = [world.add(minimum=2), world.add(minimum=1)]
+    world.look()
+    plan = world.engine.last_plan
+    assert plan is not None
+    assert {r.job for r in plan.reservations} == set(waiting)
+    for reservation in plan.reservations:
+        told = world.foreseer.expected(reservation.job)
+        assert told is not None
+        assert told.promise == reservation.at
+        assert told.p90 is not None
+        assert told.p90 <= reservation.at
+
+
+def test_the_first_prediction_of_a_job_is_kept_and_judged_when_it_starts() -> None:
+    world = Foreseen(1)
+    taught(world, "solve", used=360)
+    world.add("solve")
+    waiting = world.add("solve")
+    begin = world.clock.now()
+    world.look()
+    world.wait(100)
+    world.add("solve")
+    world.look()
+    first = world.journal.prediction(waiting)
+    assert first is not None
+    assert (first.made, first.policy, first.started) == (begin, "easy", None)
+    assert (first.promise, first.p50) == (begin + HOUR, pytest.approx(begin + 360))
+    world.run_for(200)
+    (judged,) = world.journal.judged_predictions(Instant(0.0))
+    assert (judged.job, judged.started) == (waiting, begin + 300)
+
+
+def test_a_job_that_started_while_somebody_looked_is_not_predicted_afterwards() -> None:
+    world = Foreseen(1)
+    world.add()
+    waiting = world.add()
+    outlook = look_ahead(world.picture(), lambda: False)
+    world.run_for(10)
+    world.foreseer.accept(outlook, world.cluster)
+    assert world.journal.prediction(waiting) is None
+    assert world.foreseer.expected(waiting) is None
+
+
+def test_predictions_that_came_too_soon_make_later_ones_later() -> None:
+    """Every job is overtaken: the plan says one run, and it always becomes two."""
+    world = Foreseen(1)
+    taught(world, "solve", used=600)
+    for _ in range(25):
+        world.add("solve")
+        waiting = world.add("solve")
+        world.look()
+        other = world.add("solve")
+        world.do(c.ModifyJob(by=ROOT, job=other, spec=_urgent(world, other), fields=("priority",)))
+        world.run_for(600)
+        world.run_for(600)
+        assert waiting in world.cluster.running
+        world.run_for(600)
+    world.add("solve")
+    waiting = world.add("solve")
+    world.look()
+    _, p50, p90 = world.expected_waits(waiting)
+    assert p50 == pytest.approx(1200, rel=0.05)
+    assert p90 == pytest.approx(1200, rel=0.05)
+    world.begin_anew()
+    world.look()
+    assert world.expected_waits(waiting)[1:] == (p50, p90)  # what was learned is learned again from the disk
+
+
+def _urgent(world: World, job: JobId) -> Any:
+    import msgspec
+
+    return msgspec.structs.replace(world.cluster.spec(world.cluster.job(job)), priority=4000)
+
+
+def test_a_head_that_starts_again_knows_the_run_times_of_the_past_and_of_what_runs() -> None:
+    world = Foreseen(1)
+    taught(world, "solve", used=360)
+    world.add("solve")
+    waiting = world.add("solve")
+    world.wait(60)
+    world.look()
+    before = world.foreseer.expected(waiting)
+    world.begin_anew()
+    world.look()
+    assert world.foreseer.expected(waiting) == before
+    prediction = world.journal.prediction(waiting)
+    assert prediction is not None
+    assert prediction.made == world.clock.now()
+
+
+def test_a_job_that_is_modified_loses_what_was_expected_of_it() -> None:
+    world = Foreseen(1)
+    world.add()
+    waiting = world.add()
+    world.look()
+    world.do(c.ModifyJob(by=ROOT, job=waiting, spec=_urgent(world, waiting), fields=("priority",)))
+    assert world.foreseer.expected(waiting) is None
+    assert world.foreseer.changed
+
+
+def test_only_what_matters_to_the_queue_asks_for_another_look() -> None:
+    world = Foreseen(1)
+    job = world.add()
+    world.add()
+    world.look()
+    (held,) = world.nodes.running()
+    world.do(world.nodes.started(held, world.clock.now()))
+    assert not world.foreseer.changed
+    world.end(job, 1)
+    assert world.foreseer.changed
+
+
+def test_when_time_runs_out_fewer_jobs_are_looked_at_and_more_when_it_was_easy() -> None:
+    world = Foreseen(1)
+    for _ in range(101):
+        world.add()
+    plans = iter(range(60))
+    outlook = look_ahead(world.picture(), lambda: next(plans, None) is None)
+    world.foreseer.accept(outlook, world.cluster)
+    assert (outlook.whole, world.foreseer.most_jobs) == (False, 50)
+    assert len(outlook.picture.lasts) == 100
+    for most in (75, 112):
+        world.look()
+        assert world.foreseer.most_jobs == most
+    world.foreseer.accept(world.look(), world.cluster, easily=False)
+    assert FEWEST_JOBS <= world.foreseer.most_jobs <= MOST_JOBS
+
+
+# Learning
+
+
+def forecast(known: Experience, name: str = "n", by: str = "ada") -> float:
+    return known.history.forecast(Asked(by, name, HOUR)).at(0.5)
+
+
+def test_whoever_is_canceled_teaches_nothing_but_the_limit_does() -> None:
+    world = Foreseen(1)
+    for _ in range(3):
+        job = world.add("n")
+        world.wait(60)
+        world.do(c.StopJob(by=ADA, job=job, outcome="canceled", force=True))
+        world.run_for(0)
+    assert forecast(world.foreseer.experience) == HOUR
+    taught(world, "n", used=60, times=1)
+    for _ in range(3):
+        world.add("n")
+        world.wait(HOUR)
+        world.run_for(1)
+    assert forecast(world.foreseer.experience) == pytest.approx(HOUR)
+    again = Experience(world.cluster)
+    for page in again.read(world.journal):
+        again.teach(page)
+    assert again.history.state() == world.foreseer.experience.history.state()
+
+
+def test_only_the_newest_jobs_of_the_archive_teach_and_the_newest_teach_last() -> None:
+    world = Foreseen(1)
+    for used in (100, 200, 300):
+        taught(world, "n", used=used, times=1)
+    taught(world, "n", used=900, times=1, by=BOB)
+    again = Experience(world.cluster)
+    (page,) = again.read(world.journal, most=3)
+    assert [job.id for job in page] == [4, 3, 2]
+    again.teach(page)
+    kinds = {(k.user, k.family): k.used for k in again.history.state()}
+    assert kinds["ada", "n"] == pytest.approx((200 / HOUR, 300 / HOUR))
+
+
+def test_the_archive_is_read_slice_by_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(experience, "_SLICE", 2)
+    world = Foreseen(1)
+    taught(world, "n", used=100, times=5)
+    pages = Experience(world.cluster).read(world.journal, most=4)
+    assert [[job.id for job in page] for page in pages] == [[5, 4], [3, 2]]
+
+
+def test_a_job_that_goes_back_to_the_queue_teaches_only_its_last_run() -> None:
+    world = Foreseen(1)
+    taught(world, "n", used=100, times=1)
+    job = world.add("n")
+    world.wait(50)
+    world.do(c.RequeueJob(by=ADA, job=job))
+    for held in list(world.nodes.stopping()):
+        world.do(world.nodes.ended(held, world.clock.now(), kind="stopped"))
+    assert world.cluster.job(job).run is not None
+    world.run_for(300)
+    state = {(k.user, k.family): k.used for k in world.foreseer.experience.history.state()}
+    assert state["ada", "n"] == pytest.approx((100 / HOUR, 300 / HOUR))

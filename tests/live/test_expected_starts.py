@@ -1,0 +1,69 @@
+"""A real head says when jobs will start, keeps what it said over its own death, and judges it."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from heads import PATIENCE, RealHead, real_head
+
+LIMIT = {"runtime": "1"}
+
+
+def until(told: Callable[[], Any]) -> Any:
+    """Return what is told as soon as it is something."""
+    deadline = time.monotonic() + PATIENCE
+    while not (found := told()):
+        assert time.monotonic() < deadline, "it was not told in time"
+        time.sleep(0.02)
+    return found
+
+
+def prediction(head: RealHead, job: int) -> Any:
+    return head.ask("job", job=job)["job"]["prediction"]
+
+
+def test_expected_starts_are_told_kept_and_judged_also_by_the_next_head(tmp_path: Path) -> None:
+    with real_head(tmp_path, processors=1) as head:
+        for _ in range(3):
+            head.wait(head.submit("true", terms=LIMIT))
+        blocker = head.submit(f"sh -c 'until [ -e {tmp_path}/go ]; do sleep 0.05; done'", terms=LIMIT)
+        first, second = (head.submit("true", terms=LIMIT) for _ in range(2))
+        made = until(lambda: prediction(head, first) and prediction(head, second))
+        assert made["promise"] - made["made"] > 60  # behind two jobs that may run for a minute each
+        listed = {job["id"]: job["expected"] for job in head.ask("jobs")["jobs"]}
+        assert listed[second]["p50"] < listed[second]["promise"]
+        assert listed[blocker] is None
+        told = head.ask("job", job=first)["job"]["expected"]
+        assert told["promise"] < made["promise"]
+        assert (told["policy"], told["why"]) == ("easy", "")
+        until(lambda: head.task(blocker)["state"] == "Running")
+        (tmp_path / "go").touch()
+        head.wait(second)
+        kept = prediction(head, second)
+        assert kept == made | {"started": head.ask("job", job=second)["job"]["started"]}
+        head.kill()
+        head.start_again()
+        assert prediction(head, second) == kept
+        scores = head.ask("predictions")
+        assert (scores["all"]["jobs"], scores["policy"]) == (2, "easy")
+        assert scores["all"]["promise_held"] == 1.0
+        assert set(scores["by_policy"]) == {"easy"}
+        assert head.ask("predictions", since=time.time() + 60)["all"]["jobs"] == 0
+
+
+def test_the_past_of_a_real_head_is_told_page_by_page(tmp_path: Path) -> None:
+    with real_head(tmp_path, processors=2) as head:
+        ended = [head.submit("true", terms={"numprocessors": "2"} | LIMIT) for _ in range(3)]
+        for job in ended:
+            head.wait(job)
+        running = head.submit("sleep 600")
+        page = head.ask("past_jobs", limit=2)
+        assert [job["id"] for job in page["jobs"]] == ended[:2]
+        assert [job["processors"] for job in page["jobs"]] == [2, 2]
+        until(lambda: head.task(running)["state"] == "Running")
+        page |= head.ask("past_jobs", limit=2)
+        assert (page["ended"], page["running"], page["queued"], page["processors"]) == (3, 1, 0, 2)
+        rest = head.ask("past_jobs", after=page["more"], limit=2)
+        assert ([job["id"] for job in rest["jobs"]], rest["more"]) == (ended[2:], None)
+        assert head.ask("past_jobs", until=page["jobs"][0]["submitted"])["jobs"] == []
