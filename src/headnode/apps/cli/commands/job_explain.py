@@ -33,6 +33,10 @@ COMMANDS = (
         "Tell why a job waits, and when it will start",
         run,
         example="hn job explain 12",
-        notes=("Every reason is told, node by node, with what can be done about it.",),
+        notes=(
+            "Every reason is told, node by node: what is ahead of the job, the reservation it waits for, and "
+            "with which changes it would start now. The scheduler itself is asked about each of them.",
+            "Before submission: hn job submit --dry-run.",
+        ),
     ),
 )

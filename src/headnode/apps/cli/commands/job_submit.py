@@ -20,6 +20,11 @@ OPTIONS = (
     Option("jobfile", "FILE", "Submit the job this file describes; options given beside it win"),
     Option("strict", "", "Refuse what the published limits of the job file's language do not allow"),
     Option("awareness", "WORD", "reject, warn (default) or ignore what the job file asks and cannot be had"),
+    Option(
+        "dryrun",
+        "",
+        "Submit nothing: tell what would become of the job, where it would start or why it would wait",
+    ),
     Option("wait", "", "Wait for the end; exit status 0 only if the job finished. Prints captured output"),
     *JOB_OPTIONS,
     *(option for option in TASK_OPTIONS if option.name not in _JOB_SPELLINGS),
@@ -28,9 +33,11 @@ OPTIONS = (
 
 
 def run(asked: "Asked", client: "Client", out: "Output") -> int:
-    """Submit one job; remember its id for this shell; wait for its end if told to."""
+    """Submit one job; remember its id for this shell; wait for its end if told to.  Or only say what if."""
     if "password" in asked.options:
         out.note("the password was not needed and is ignored; others can read it on a command line")
+    if asked.flag("dryrun"):
+        return _dry_run(asked, client, out)
     answer = client.ask("submit_job", **_request(asked))
     job = int(answer["job"])
     remember(job)
@@ -42,6 +49,14 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
     if not (waits and asked.flag("json")):  # then the document at the end holds the id
         out.said(f"Job has been submitted. ID: {job}.", answer, job)
     return _wait(job, client, out) if waits else 0
+
+
+def _dry_run(asked: "Asked", client: "Client", out: "Output") -> int:
+    from headnode.apps.cli.dry_run import tell_what_would_be
+
+    if asked.flag("wait"):
+        raise usage("a dry run submits nothing to wait for", "leave out --wait or --dry-run")
+    return tell_what_would_be(_request(asked), asked.text("jobfile"), client, out)
 
 
 def _request(asked: "Asked") -> "dict[str, Any]":
@@ -99,6 +114,8 @@ COMMANDS = (
             "Everything from the program on is left alone; a single word is taken as a whole command line.",
             "/numprocessors, /numnodes and /numsockets count for the job and its task; the instances of a "
             "/parametric sweep take one each.",
+            "With --dry-run the head checks the job as if it was submitted, and tells what would become of "
+            "it; exit status 0: it would be taken, 1: it would be refused, 2: what was written is wrong.",
             "With --wait, Ctrl-C ends the waiting, not the job.",
         ),
         positionals=0,

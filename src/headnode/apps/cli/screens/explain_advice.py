@@ -1,0 +1,57 @@
+"""What the reader of an explanation can do, besides changing what the job asks for."""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    Told = Mapping[str, Any]
+
+FAILED_PARENT = ("which is failed", "which is canceled")  # the head's words
+MOST_PARENTS = 3
+
+
+def advice(told: "Told", job: "Told", *, dry_run: bool = False) -> list[str]:
+    """Return what can be done, in the order of the reasons, each once."""
+    state = job["state"]
+    if told["refused"] and told["refused"]["fix"]:
+        return [told["refused"]["fix"]]
+    if state == "Not submitted" and not dry_run:
+        return [f"submit it: hn job submit /id:{told['job']}"]
+    if state in ("Failed", "Canceled"):
+        return [f"run it again: hn job requeue {told['job']}"]
+    kinds = dict.fromkeys(reason["why"] for reason in told["reasons"])
+    return [point for kind in kinds if kind in _ADVICE for point in _ADVICE[kind](told)]
+
+
+def _about_hold(told: "Told") -> list[str]:
+    if told["changes"] or told["job"] is None:
+        return []
+    return [f"lift the hold: hn job modify {told['job']} /holduntil:"]
+
+
+def _about_parents(told: "Told") -> list[str]:
+    named = [
+        reason["what"] for reason in told["reasons"] if reason["why"] == "dependency" and reason.get("what")
+    ]
+    return [
+        f"run job {parent} again: hn job requeue {parent}"
+        if any(word in _text_about(told, parent) for word in FAILED_PARENT)
+        else f"see what job {parent} waits for: hn job explain {parent}"
+        for parent in named[:MOST_PARENTS]
+    ]
+
+
+def _text_about(told: "Told", parent: str) -> str:
+    return next((reason["text"] for reason in told["reasons"] if reason.get("what") == parent), "")
+
+
+def _about_fit(told: "Told") -> list[str]:
+    return [f"ask for what the nodes have (hn node list), then: hn job modify {told['job']} ..."]
+
+
+_ADVICE: "dict[str, Callable[[Told], list[str]]]" = {
+    "hold": _about_hold,
+    "dependency": _about_parents,
+    "never-fits": _about_fit,
+}
