@@ -69,10 +69,19 @@ def _replay(asked: "Asked", path: str, remarks: "Callable[[Log], Iterator[str]]"
 def _write_report(
     path: str, asked: "Asked", simulation: "Simulation", noticed: "Sequence[str]", out: "Output"
 ) -> None:
+    import sys
+
     from headnode.apps.simulate.html.report_file import write_report
 
-    name = asked.words[0] if asked.words else "the cluster's own past"
-    size = write_report(path, name, simulation, noticed)
+    name, patient = asked.words[0] if asked.words else "the cluster's own past", sys.stderr.isatty()
+    if patient:
+        sys.stderr.write("drawing the report …")
+        sys.stderr.flush()
+    try:
+        size = write_report(path, name, simulation, noticed)
+    finally:
+        if patient:
+            sys.stderr.write("\r\033[K")
     out.note(f"report written to {path!r}, {size / 1e6:.1f} MB")
 
 

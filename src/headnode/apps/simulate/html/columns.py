@@ -79,4 +79,4 @@ def packed_text(lines: Iterable[str]) -> Column:
 
 
 def _deflated(content: bytes) -> str:
-    return b64encode(zlib.compress(content, 9)).decode("ascii")
+    return b64encode(zlib.compress(content)).decode("ascii")

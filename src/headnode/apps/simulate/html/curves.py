@@ -66,14 +66,18 @@ def waiting(workload: Workload, starts: Sequence[float], sizes: Sequence[int]) -
 def drawn(changes: Mapping[float, int], steps: Grid) -> Curve:
     """Return the curve of a level that is 0 at first and changes so."""
     areas, lowest, highest = [0.0] * steps.size, [_NONE] * steps.size, [0] * steps.size
+    last, step, edge = steps.size - 1, 0, steps.begin + steps.width
     for begin, end, level in _levels(changes, steps):
-        step = min(int((begin - steps.begin) // steps.width), steps.size - 1)
-        while begin < end:
-            edge = end if step == steps.size - 1 else min(end, steps.begin + (step + 1) * steps.width)
-            areas[step] += level * (edge - begin)
-            lowest[step] = min(lowest[step], level)
-            highest[step] = max(highest[step], level)
+        while True:
+            upto = end if end <= edge or step == last else edge
+            if upto > begin:
+                areas[step] += level * (upto - begin)
+                lowest[step] = level if level < lowest[step] else lowest[step]
+                highest[step] = level if level > highest[step] else highest[step]
+            if upto == end:
+                break
             begin, step = edge, step + 1
+            edge = steps.begin + (step + 1) * steps.width
     means = [area / time if time > 0 else 0.0 for area, time in zip(areas, steps.covered, strict=True)]
     return Curve(means, [0 if level == _NONE else level for level in lowest], highest)
 
