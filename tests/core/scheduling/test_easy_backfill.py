@@ -87,7 +87,7 @@ def test_a_job_whose_nodes_are_closed_holds_up_nobody() -> None:
     decided = plan(scene(nodes, [], [(1, away), (2, asks(2))]))
     assert started(decided) == [2]
     assert decided.reservation is None
-    assert [(reason.why, reason.what) for reason in decided.waits[away].reasons] == [(Why.NODE, "b")]
+    assert (Why.NODE, "b") in [(reason.why, reason.what) for reason in decided.waits[away].reasons]
 
 
 def test_a_job_that_can_never_fit_holds_up_nobody_and_is_told() -> None:

@@ -11,6 +11,7 @@ Source:  Mu'alem and Feitelson, "Utilization, predictability, workloads, and use
 """
 
 from bisect import bisect_right
+from functools import partial
 
 from headnode.core.model.job import JobRequest
 from headnode.core.model.quantities import NEVER, Instant, JobId
@@ -23,8 +24,8 @@ from headnode.core.scheduling.kept import Kept, keep
 from headnode.core.scheduling.kinds import Kinds
 from headnode.core.scheduling.placement import fewest, fit, shares
 from headnode.core.scheduling.reasons import never_fits, shortage
-from headnode.core.scheduling.terrain import Terrain
 from headnode.core.scheduling.view import View
+from headnode.core.scheduling.waits import Telling, Waits
 from headnode.core.scheduling.wishes import Wish, Wishes
 
 
@@ -42,7 +43,7 @@ class _Pass:
     """Gives and reserves, wish by wish; a reservation is always out of the availability already."""
 
     def __init__(self, view: View, *, anew: bool) -> None:
-        self._view, self._terrain = view, Terrain(view.nodes)
+        self._view, self._terrain = view, view.terrain()
         self._wishes = Wishes(view, self._terrain)
         free = {feature: free for feature, (_, free) in view.licences.items()}
         self._board = Board.now(self._terrain, view.nodes, free)
@@ -52,7 +53,7 @@ class _Pass:
         self._in_vain: dict[JobRequest, Instant] = {}  # there is no slot for this request before
         self._starts: list[Start] = []
         self._grows: list[Grow] = []
-        self._waits: dict[JobRequest, Wait] = {}
+        self._waits: dict[JobRequest, Telling] = {}
         self._reservations: list[Reservation] = []
         self._head: JobId | None = None  # the first that must wait
 
@@ -74,7 +75,8 @@ class _Pass:
             else:
                 self._start_or_wait(wish)
         wake = min((each.at for each in self._reservations), default=NEVER)
-        return Plan(tuple(self._starts), tuple(self._grows), self._waits, tuple(self._reservations), wake)
+        held = tuple(self._reservations)
+        return Plan(tuple(self._starts), tuple(self._grows), Waits(self._waits), held, wake)
 
     def _grow(self, wish: Wish) -> None:
         found = self._room_now(wish)
@@ -123,8 +125,12 @@ class _Pass:
             self._wait(wish, NEVER)
 
     def _earliest(self, wish: Wish, until: float) -> Slot | None:
-        """Return the first slot before an instant.  Where an equal job found none, none is looked for."""
+        """Return the first slot before an instant.  Where an equal job found none, none is looked for.
+
+        That does not help a job whose own slot comes before the one of its equal, for it was in the way.
+        """
         after = self._in_vain.get(wish.request, self._view.now)
+        after = after if after <= until else self._view.now
         slot = self._future.first_fit(wish.need, wish.request.run_time, after, until)
         if slot is not None or until < NEVER:
             self._in_vain[wish.request] = Instant(until) if slot is None else slot.at
@@ -159,26 +165,26 @@ class _Pass:
             self._wishes.skip(wish, turns[following])
 
     def _tell(self, wish: Wish, at: Instant) -> None:
-        """Say why the first of a class waits."""
-        fits = fit(fewest(wish.need), self._board) is not None
-        runs = fits or self._endless.can_run(wish)
+        """Remember what the first of a class waits for, and who is the first of all."""
         if wish.request not in self._waits:
-            never = () if runs else never_fits(wish.request, self._view.nodes, self._view.licences)
-            self._waits[wish.request] = Wait(never or self._reasons(wish, fits=fits), at)
-        if self._head is None and runs:
+            self._waits[wish.request] = partial(self._why, wish, at, self._head)
+        if self._head is None and self._endless.can_run(wish):
             self._head = wish.job
 
-    def _reasons(self, wish: Wish, *, fits: bool) -> tuple[Reason, ...]:
-        ahead = Reason(Why.PRIORITY, f"job {self._head} goes first", str(self._head))
-        before = () if self._head is None else (ahead,)
-        if not fits:
-            return (*before, *shortage(wish.need, wish.request, self._board))
-        return (*before, self._in_the_way(wish))
+    def _why(self, wish: Wish, at: Instant, head: JobId | None) -> Wait:
+        """Say why it waits.  What did not fit during the pass does not fit after it."""
+        if not self._endless.can_run(wish):
+            never = never_fits(wish.request, self._view.nodes, self._view.licences)
+            if never:
+                return Wait(never)
+        ahead = () if head is None else (Reason(Why.PRIORITY, f"job {head} goes first", str(head)),)
+        if fit(fewest(wish.need), self._board) is None:
+            return Wait((*ahead, *shortage(wish.need, wish.request, self._board)), at)
+        return Wait((*ahead, self._in_the_way(wish)), at)
 
     def _in_the_way(self, wish: Wish) -> Reason:
         """Name the job whose slot comes first: it fits now, so slots are all that keeps it from starting."""
         slots = [(each.at, each.job) for each in self._reservations]
-        slots += [(slot.at, job) for job, slot in self._kept.slots.items()]
         if wish.end == NEVER and self._endless.head is not None:
             slots.append((NEVER, self._endless.head.job))
         job = min(slots)[1] if slots else self._head

@@ -34,6 +34,8 @@ def _overtake(standing: Standing, wish: Wish, fits: Fit) -> Fit | None:
     """Return what a job behind the head may take: all it can, or less or elsewhere to keep the promise."""
     if standing.in_time(wish):
         return fits
+    if not standing.may_keep_promise(wish.need):
+        return None
     if standing.still_promised(wish, fits):
         return fits
     for found in _more_modest(standing, wish.need):

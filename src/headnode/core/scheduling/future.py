@@ -3,8 +3,10 @@
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple
 
+from headnode.core.model.job import UnitType
 from headnode.core.model.quantities import NEVER, Instant
 from headnode.core.scheduling.board import Board, Piece
 from headnode.core.scheduling.need import Need, licence_wishes, licences_of, memory_of
@@ -37,6 +39,14 @@ def release(at: Instant, job: int, piece: Piece) -> Release:
 
 def release_of(running: RunningJob, now: Instant, terrain: Terrain) -> Release:
     """Return when a running job's piece comes back; a job over its limit is expected to end at once."""
+    known = terrain.releases.get(running.job)
+    if known is None or known[0] is not running:
+        known = terrain.releases[running.job] = running, _worked_out(running, terrain)
+    found = known[1]
+    return found if found.at >= now else found._replace(at=now)
+
+
+def _worked_out(running: RunningJob, terrain: Terrain) -> Release:
     numbers = ((terrain.numbers.get(name.casefold()), taken) for name, taken in running.allocation)
     held = tuple((number, taken) for number, taken in numbers if number is not None)
     total = sum(taken for _, taken in running.allocation)
@@ -46,7 +56,7 @@ def release_of(running: RunningJob, now: Instant, terrain: Terrain) -> Release:
         licences_of(*licence_wishes(running.request), ((0, total),)),
         memory_of(running.request),
     )
-    return release(Instant(max(running.end, now)), running.job, piece)
+    return release(running.end, running.job, piece)
 
 
 def promise(need: Need, now: Board, releases: Iterable[Release], at_last: Board) -> Promise | None:
@@ -54,15 +64,33 @@ def promise(need: Need, now: Board, releases: Iterable[Release], at_last: Board)
 
     Jobs without a limit end at NEVER, one after the other, the smallest first.  `at_last` is the board
     with nothing on it: holders the view does not name, such as jobs just ending, go at NEVER too.
-    Cost:  O(log(releases)) placements, because what fits still fits when more is free.
+    Cost:  O(log(releases)) placements, because what fits still fits when more is free; one where counts tell.
     """
     least = fewest(need)
-    ordered = sorted(releases, key=lambda release: release[:3])
+    ordered = sorted(releases, key=itemgetter(0, 1, 2))
     steps = _steps(ordered)
-    first = bisect_left(steps, True, key=lambda step: fit(least, _after(now, ordered[:step])) is not None)
+
+    def suffices(step: int) -> bool:
+        return fit(least, _after(now, ordered[:step])) is not None
+
+    first = bisect_left(steps, _too_few(least, now, ordered))
+    if first < len(steps) and not suffices(steps[first]):
+        first = bisect_left(steps, True, first + 1, key=suffices)
     if first < len(steps):
         return promised(need, ordered[steps[first] - 1].at, _after(now, ordered[: steps[first]]))
     return promised(need, NEVER, at_last.copy())
+
+
+def _too_few(least: Need, now: Board, ordered: Sequence[Release]) -> int:
+    """Return how many releases there must be at least, by counting processors wherever they are."""
+    if least.unit is UnitType.NODE:
+        return 0
+    missing = least.minimum - sum(now.free)
+    for count, each in enumerate(ordered):
+        if missing <= 0:
+            return count
+        missing -= each.processors
+    return len(ordered)
 
 
 def promised(need: Need, at: Instant, board: Board) -> Promise | None:

@@ -8,6 +8,8 @@ from headnode.core.scheduling.board import Board, Fit, Piece
 from headnode.core.scheduling.terrain import Order, Terrain
 from headnode.core.scheduling.view import RunningJob
 
+MOST_REMEMBERED = 100_000  # needs for one terrain
+
 
 class Need(NamedTuple):
     """How much of what, and on which nodes.  `minimum`, `maximum` and `share` count `unit`."""
@@ -36,7 +38,16 @@ class Need(NamedTuple):
 
 
 def need_of(request: JobRequest, terrain: Terrain) -> Need:
-    """Work a request out."""
+    """Work a request out; what was worked out for these nodes before is remembered."""
+    known = terrain.needs.get(request)
+    if known is None:
+        if len(terrain.needs) >= MOST_REMEMBERED:
+            terrain.needs.clear()
+        known = terrain.needs[request] = _worked_out(request, terrain)
+    return known
+
+
+def _worked_out(request: JobRequest, terrain: Terrain) -> Need:
     least = max(1, request.minimum, request.node_share)
     most = max(least, request.maximum)
     whole = request.exclusive or request.unit is UnitType.NODE

@@ -1,11 +1,18 @@
 """The nodes of a view, numbered, with everything about them that a pass does not change."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from headnode.core.model.job import JobRequest, NodeGroupOp, OrderKey, UnitType
 from headnode.core.model.node import NodeFacts, NodeState
+from headnode.core.model.quantities import JobId
+from headnode.core.scheduling.node_view import NodeView
 from headnode.core.scheduling.suitability import Rules, fold, objection, resource_key, rules_of
-from headnode.core.scheduling.view import NodeView
+
+if TYPE_CHECKING:
+    from headnode.core.scheduling.future import Release
+    from headnode.core.scheduling.need import Need
+    from headnode.core.scheduling.view import RunningJob
 
 Order = tuple[int, ...]
 """Numbers of nodes in the order in which they are taken."""
@@ -15,7 +22,8 @@ class Terrain:
     """Nodes by number.  `units` says how much of each unit a whole node is.
 
     With `reopened`, closed nodes count as open; removed ones never do.
-    Cost:  O(nodes) to make; candidates are worked out once for each kind of rules.
+    Cost:  O(nodes) to make; candidates are worked out once for each kind of rules.  What others work out
+    about requests and running jobs on these nodes is remembered in `needs` and `releases`.
     """
 
     def __init__(self, nodes: Mapping[str, NodeView], *, reopened: bool = False) -> None:
@@ -33,6 +41,8 @@ class Terrain:
         self.alike, self.alike_of = self._grouped()
         self._sorted: dict[tuple[OrderKey, ...], list[int]] = {}
         self._alternatives: dict[Rules, tuple[Order, ...]] = {}
+        self.needs: dict[JobRequest, Need] = {}
+        self.releases: dict[JobId, tuple[RunningJob, Release]] = {}
 
     def _grouped(self) -> tuple[list[Order], list[int]]:
         """Return the open nodes that are equal but for their names, and the group of each; -1: closed."""
@@ -76,6 +86,13 @@ class Terrain:
             known = sorted(range(len(self.facts)), key=lambda number: resource_key(order, self.facts[number]))
             self._sorted[order] = known
         return known
+
+
+class Ground(NamedTuple):
+    """Nodes, and what was worked out about them."""
+
+    nodes: Mapping[str, NodeView]
+    terrain: Terrain
 
 
 def _looks(facts: NodeFacts) -> tuple[object, ...]:

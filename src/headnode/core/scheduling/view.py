@@ -6,9 +6,10 @@ from math import inf
 import msgspec
 
 from headnode.core.model.job import JobRequest
-from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId, Priority
 from headnode.core.scheduling.decision import Plan
+from headnode.core.scheduling.node_view import NodeView as NodeView
+from headnode.core.scheduling.terrain import Ground, Terrain
 
 Turn = tuple[int, int, int]
 """A job's place in the queue: (-priority, submit order, id).  Smaller goes first."""
@@ -17,17 +18,6 @@ Turn = tuple[int, int, int]
 def turn(priority: Priority, order: int, job: JobId) -> Turn:
     """Return the place in the queue of a job."""
     return (-priority, order, job)
-
-
-class NodeView(msgspec.Struct, frozen=True, gc=False):
-    """A node and what is free of it."""
-
-    facts: NodeFacts
-    free: int  # processors no job holds
-    jobs: int = 0  # how many jobs hold some of it
-    exclusive_to: JobId | None = None  # the job that owns all of it
-    closed: str = ""  # why it takes no new work: paused, unreachable, pending; empty: it does
-    memory_held: int = 0  # MB of its memory that jobs hold
 
 
 class WaitingClass(msgspec.Struct, frozen=True, gc=False):
@@ -63,3 +53,9 @@ class View(msgspec.Struct, frozen=True, gc=False):
     depth: float = inf  # how many waiting jobs may have a reservation, where the policy gives several
     before: Plan | None = None
     freed: bool = True
+    ground: Ground | None = None  # what somebody has worked out about these nodes before
+
+    def terrain(self) -> Terrain:
+        """Return the nodes worked out."""
+        ground = self.ground
+        return ground.terrain if ground is not None and ground.nodes is self.nodes else Terrain(self.nodes)

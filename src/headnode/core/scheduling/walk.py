@@ -6,6 +6,7 @@ classes + running jobs that grow) placements, however long the queue.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from headnode.core.model.job import JobRequest
@@ -15,8 +16,8 @@ from headnode.core.scheduling.decision import Plan, Reason, Wait, Why
 from headnode.core.scheduling.placement import fit
 from headnode.core.scheduling.reasons import never_fits, shortage
 from headnode.core.scheduling.standing import Head, Standing
-from headnode.core.scheduling.terrain import Terrain
 from headnode.core.scheduling.view import View
+from headnode.core.scheduling.waits import Telling, Waits
 from headnode.core.scheduling.wishes import Wish, Wishes
 
 
@@ -34,37 +35,48 @@ class Rule(NamedTuple):
 
 def walk(view: View, rule: Rule) -> Plan:
     """Decide about every queued job and every running job that would grow.  Touches nothing."""
-    terrain = Terrain(view.nodes)
+    terrain = view.terrain()
     standing, wishes = Standing(view, terrain), Wishes(view, terrain)
-    waits: dict[JobRequest, Wait] = {}
+    waits: dict[JobRequest, Telling] = {}
     for wish in wishes:
-        fits = fit(wish.need, standing.board)
+        fits = fit(wish.need, standing.board) if standing.may_fit(wish.need) else None
         found = rule.overtake(standing, wish, fits) if fits and standing.head else fits
         if found:
             standing.grant(wish, found)
             wishes.granted(wish)
         elif wish.starts:  # a running job has its minimum: growth is a wish that holds up nobody
-            waits.setdefault(wish.request, _wait(view, standing, wish, rule, fits=fits is not None))
-    return Plan(tuple(standing.starts), tuple(standing.grows), waits, standing.reservations())
+            waits[wish.request] = _blocked(view, standing, wish, rule, fits=fits is not None)
+    return Plan(tuple(standing.starts), tuple(standing.grows), Waits(waits), standing.reservations())
 
 
-def _wait(view: View, standing: Standing, wish: Wish, rule: Rule, *, fits: bool) -> Wait:
-    """Let the job wait, as the head if there is none, and say why."""
-    if not fits and not standing.can_run(wish):
-        never = never_fits(wish.request, view.nodes, view.licences)
-        if never:
-            return Wait(never)
-    if standing.head is None:
-        return _wait_first(standing, wish, rule)
-    ahead = Reason(Why.PRIORITY, f"job {standing.head.job} goes first", str(standing.head.job))
-    if fits:
-        return Wait((ahead, rule.refusal(standing.head, wish)))
-    return Wait((ahead, *shortage(wish.need, wish.request, standing.board)))
-
-
-def _wait_first(standing: Standing, wish: Wish, rule: Rule) -> Wait:
+def _blocked(view: View, standing: Standing, wish: Wish, rule: Rule, *, fits: bool) -> Telling:
+    """Let the job wait, as the head if there is none; return what will say why."""
+    head = standing.head
+    if head is not None:
+        return partial(_behind, view, standing, wish, rule, head, fits=fits)
+    if _would_never_fit(view, standing, wish):
+        return partial(_never, view, wish)
     promise = standing.promise_for(wish)
     if promise is not None or rule.closed_blocks:
         standing.head = Head(wish, promise)
-    reasons = shortage(wish.need, wish.request, standing.board)
-    return Wait(reasons, NEVER if promise is None else promise.at)
+    at = NEVER if promise is None else promise.at
+    return lambda: Wait(shortage(wish.need, wish.request, standing.board), at)
+
+
+def _behind(view: View, standing: Standing, wish: Wish, rule: Rule, head: Head, *, fits: bool) -> Wait:
+    """Say why a job waits behind the head.  What did not fit during the pass does not fit after it."""
+    ahead = Reason(Why.PRIORITY, f"job {head.job} goes first", str(head.job))
+    if fits:
+        return Wait((ahead, rule.refusal(head, wish)))
+    if _would_never_fit(view, standing, wish):
+        return _never(view, wish)
+    return Wait((ahead, *shortage(wish.need, wish.request, standing.board)))
+
+
+def _would_never_fit(view: View, standing: Standing, wish: Wish) -> bool:
+    """Return whether the job could not run even if every node was open and nothing ran."""
+    return not standing.can_run(wish) and bool(never_fits(wish.request, view.nodes, view.licences))
+
+
+def _never(view: View, wish: Wish) -> Wait:
+    return Wait(never_fits(wish.request, view.nodes, view.licences))
