@@ -122,7 +122,7 @@ def _shown(value: Any) -> str:
         case dict():
             return "an object"
         case list():
-            return "a list"
+            return f"a list of {len(value)}" if value else "an empty list"
         case None:
             return "null"
         case bool():

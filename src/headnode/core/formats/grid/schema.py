@@ -23,12 +23,11 @@ def job_schema() -> dict[str, Any]:
 def task_schema() -> dict[str, Any]:
     """Return the schema of the description of a task on its own."""
     parts = {"requirements": _object(REQUIREMENT_ROWS)}
-    return {
-        "$schema": DRAFT,
-        "title": "Grid task description, version 2",
-        **_object(TASK_ROWS),
-        "$defs": parts,
-    }
+    return _document("Grid task description, version 2", TASK_ROWS, parts)
+
+
+def _document(title: str, table: Table, parts: dict[str, Any]) -> dict[str, Any]:
+    return {"$schema": DRAFT, "title": title, **_object(table), "$defs": parts}
 
 
 def _object(table: Table) -> dict[str, Any]:

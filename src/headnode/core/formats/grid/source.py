@@ -11,6 +11,8 @@ from headnode.core.formats.grid.page import Findings, Page
 from headnode.core.formats.grid.rows import Role, Row, Table
 from headnode.core.formats.json_text import Path
 
+_EMPTY: tuple[Any, ...] = ("", {}, [])
+
 
 class Behaviour(Enum):
     """Where the published description and the Pilot service differ, which of them is followed.
@@ -52,11 +54,11 @@ class Source(NamedTuple):
             yield row, value
 
     def kept(self, table: Table, prefix: str = "") -> dict[str, str]:
-        """Return the extensions for what is always kept."""
+        """Return the extensions for what is always kept; an empty value says nothing, and is not."""
         return {
             prefix + row.key: as_extension(value)
             for row, value in self.said(table)
-            if row.role is Role.KEPT and row.becomes
+            if row.role is Role.KEPT and row.becomes and value not in _EMPTY
         }
 
 

@@ -139,7 +139,7 @@ class DefinitionWriter:
                         Kind.APPROXIMATED, where, f"{field}: variables in a path are not replaced there"
                     )
             elif path:
-                what = f"{field}: a path below the home directory has no URL; write an absolute one"
+                what = f"{field}: it is below the home directory, so it has no URL"
                 self._tell(Kind.NOT_SUPPORTED, where, what)
         return values
 

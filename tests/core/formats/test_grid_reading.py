@@ -1,0 +1,417 @@
+"""A grid description becomes a job; what is wrong with it is said with its place and what to do."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headnode.core.formats.fidelity import Awareness, Kind, losses
+from headnode.core.formats.grid import (
+    Behaviour,
+    Direction,
+    Options,
+    Transfer,
+    files_named,
+    locate,
+    read_job,
+    refuse_transfers,
+    transfers_of,
+)
+from headnode.core.formats.grid.storage import file_url, local_path, resolve
+from headnode.core.model.checks import check, check_runnable
+from headnode.core.model.errors import BadRequest
+from headnode.core.model.job import JobSpec
+
+from .shared import SHARED
+
+SAMPLES = sorted((SHARED / "samples" / "grid").glob("[js]*[sd]/*")) if SHARED.exists() else []
+needs_samples = pytest.mark.skipif(not SAMPLES, reason="the samples are not beside the repository")
+
+
+def job(*tasks: dict[str, Any], **keys: Any) -> str:
+    return json.dumps({"version": 2, "tasks": list(tasks), **keys})
+
+
+def task(name: str, *children: str, **keys: Any) -> dict[str, Any]:
+    definition = {"version": 2, "executable": "/bin/true", **keys}
+    return {"id": name, "definition": definition} | ({"children": list(children)} if children else {})
+
+
+def read(text: str | bytes, **options: Any) -> JobSpec:
+    return read_job(text, Options(**options))[0]
+
+
+def said(text: str, **options: Any) -> list[str]:
+    report = read_job(text, Options(**options))[1]
+    return [f"{item.kind.value} {item.where}: {item.what}" for item in report]
+
+
+def refusal(text: str | bytes, **options: Any) -> BadRequest:
+    with pytest.raises(BadRequest) as caught:
+        read(text, **options)
+    assert caught.value.fix, str(caught.value)
+    return caught.value
+
+
+REFUSED_SAMPLES = {
+    "03_invalid_cycle_sabcd.js": "line 9, column 29: the tasks wait for each other in a circle: a -> b -> c -> d",
+    "04_diamond_filename.js": "line 7, column 15: task 'a': file 'task_simple.js' with the definition",
+    "07_storage_base_override_ouput_typo.js": "line 14, column 10: task 'a': 'ouput_files' is no key",
+    "20_rest_GET_job_response_RAW_missing_comma.js": "line 18, column 2: not JSON: expected ',' or '}'",
+    "004_block2.json": "line 14, column 0: task 'a': 'ouput_files' is no key of a task definition",
+    "004_block3.json": "line 4, column 0: task 'a': 'executable' is no key of a task",
+    "004_block4.json": "line 4, column 0: task 'a': 'executable' is no key of a task",
+    "004_block5.json": "line 1, column 0: neither a job, which has 'tasks', nor a task",
+}
+
+
+@needs_samples
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
+def test_every_sample_is_read_or_refused_for_its_reason(path: Path) -> None:
+    if path.name in REFUSED_SAMPLES:
+        assert refusal(path.read_bytes()).what.startswith(REFUSED_SAMPLES[path.name])
+        return
+    spec = read(path.read_bytes())
+    check(spec)
+    check_runnable(spec)
+
+
+@needs_samples
+@pytest.mark.parametrize(
+    "name", ["004_block2.json", "004_block3.json", "07_storage_base_override_ouput_typo.js"]
+)
+def test_a_lenient_read_takes_the_published_examples_and_says_what_it_repaired(name: str) -> None:
+    path = next(path for path in SAMPLES if path.name == name)
+    _, report = read_job(path.read_bytes(), Options(lenient=True))
+    assert any(
+        "it is read as 'output_files'" in item.what or "its definition" in item.what for item in report
+    )
+
+
+@needs_samples
+def test_two_ways_to_write_the_same_requirements_are_the_same() -> None:
+    blocks = [path.read_bytes() for path in SAMPLES if path.name in ("004_block3.json", "004_block4.json")]
+    from_job, of_task = (read(block, lenient=True) for block in blocks)
+    assert {**from_job.extensions, **from_job.tasks[0].extensions} == {
+        "requirements.lrms": "Cleo",
+        "definition.requirements.queue": "long",
+    }
+    assert of_task.tasks[0].extensions["definition.requirements.lrms"] == "Cleo"
+
+
+def test_a_diamond_becomes_dependencies_by_name() -> None:
+    spec = read(job(task("a", "b", "c"), task("b", "d"), task("c", "d"), task("d"), description="Diamond"))
+    assert [(one.name, one.depends_on) for one in spec.tasks] == [
+        ("a", ()),
+        ("b", ("a",)),
+        ("c", ("a",)),
+        ("d", ("b", "c")),
+    ]
+    assert (spec.name, spec.dialect, spec.fail_on_task_failure) == ("Diamond", "grid", True)
+    check(spec)
+
+
+def test_a_task_alone_is_a_job_of_one_task() -> None:
+    spec, report = read_job('{"version": 2, "executable": "/usr/bin/env", "environment": {"qux": "XyZzy"}}')
+    assert (spec.dialect, spec.tasks[0].name, spec.tasks[0].environment) == (
+        "grid-task",
+        "",
+        {"QUX": "XyZzy"},
+    )
+    assert report[0].what == "a task alone is read as a job of that one task"
+
+
+@pytest.mark.parametrize(
+    ("keys", "command", "size"),
+    [
+        ({"arguments": ["a b", "$HOME", "%HOME%"]}, "/bin/true 'a b' '$HOME' %''HOME%", 1),
+        ({"executable": "a.out"}, "./a.out", 1),
+        ({"executable": "A=/b"}, "'A=/b'", 1),
+        ({"count": 4, "arguments": ["x"]}, "mpiexec -n 4 /bin/true x", 4),
+        ({"count": 1}, "/bin/true", 1),
+        ({"count": 0}, "/bin/true", 1),
+        ({"count": -3}, "/bin/true", 1),
+        ({"count": 4, "jobtype": "openmp"}, "/bin/true", 4),
+        ({"count": 4, "jobtype": "single"}, "/bin/true", 4),
+        ({"count": 4, "jobtype": "hybrid"}, "mpiexec -n 4 /bin/true", 4),
+        ({"jobtype": "mpi", "nodes": 2, "ppn": 3}, "mpiexec -n 6 /bin/true", 6),
+        ({"jobtype": "mpi", "nodes": 2, "ppn": 3, "count": 4}, "mpiexec -n 4 /bin/true", 4),
+        ({"nodes": 2, "ppn": 3}, "/bin/true", 1),
+    ],
+)
+def test_a_program_has_its_command_line_and_processors(keys: dict[str, Any], command: str, size: int) -> None:
+    found = read(job(task("a", **keys))).tasks[0]
+    assert (found.command, found.minimum, found.maximum) == (command, size, size)
+
+
+@pytest.mark.parametrize(
+    ("most", "codes"),
+    [
+        (0, None),
+        (3, ((0, 3),)),
+        (2**31 - 1, ((0, 2**31 - 1),)),
+        (2**32 - 15, ((-(2**31), -15), (0, 2**31 - 1))),
+        (2**32 - 1, ((-(2**31), -1), (0, 2**31 - 1))),
+    ],
+)
+def test_exit_codes_are_without_sign(most: int, codes: Any) -> None:
+    spec = read(job(task("a", max_success_code=most)))
+    assert spec.tasks[0].valid_exit_codes == codes
+    check(spec)
+
+
+@pytest.mark.parametrize("behaviour", list(Behaviour))
+def test_names_of_variables_become_upper_case_as_published_and_stay_as_the_service_did_it(
+    behaviour: Behaviour,
+) -> None:
+    found = read(job(task("a", environment={"FOO": "bar", "qux": "x", "N": 4})), behaviour=behaviour)
+    qux = "QUX" if behaviour is Behaviour.PUBLISHED else "qux"
+    assert found.tasks[0].environment == {"FOO": "bar", qux: "x", "N": "4"}
+
+
+def test_two_names_that_become_one_are_refused() -> None:
+    no = refusal(job(task("a", environment={"a": "1", "A": "2"})))
+    assert (no.code, "'A' is 'A', which is there already" in no.what) == ("given-twice", True)
+
+
+BASE = "gsiftp://example.org/my/files/"
+
+
+def test_files_are_resolved_against_the_base_of_the_task_or_of_the_job() -> None:
+    first = task(
+        "a", input_files={"x": "hello.txt", "y": "/bar.txt", "z/": "gsiftp://other/d/"}, stdout="o/1"
+    )
+    second = task(
+        "b", output_files={"r": "../r"}, default_storage_base="s3://b/one/", max_transfer_attempts=2
+    )
+    spec = read(job(first, second, default_storage_base=BASE))
+    one: dict[str, Any] = {"task": 1, "direction": Direction.IN}
+    assert transfers_of(spec) == (
+        Transfer(local="x", url=BASE + "hello.txt", **one),
+        Transfer(local="y", url="gsiftp://example.org/bar.txt", **one),
+        Transfer(local="z/", url="gsiftp://other/d/", directory=True, **one),
+        Transfer(task=1, direction=Direction.OUT, local="stdout", url=BASE + "o/1", stream=True),
+        Transfer(task=2, direction=Direction.OUT, local="r", url="s3://b/r", attempts=2),
+    )
+
+
+def test_a_job_that_needs_transfers_is_refused_by_the_names_of_its_tasks() -> None:
+    spec = read(job(task("a"), task("b", stdin="in.txt"), default_storage_base=BASE))
+    with pytest.raises(BadRequest, match=r"files of task 2 \('b'\) .* first 'stdin' from 'gsiftp"):
+        refuse_transfers(spec)
+    refuse_transfers(read(job(task("a"))))
+
+
+def test_a_file_of_a_shared_file_system_needs_no_transfer() -> None:
+    spec = read(
+        job(task("a", stdin="in%20put", stdout="file:///x/out"), default_storage_base="file:///data/")
+    )
+    assert (spec.tasks[0].standard_input, spec.tasks[0].standard_output) == ("/data/in put", "/x/out")
+    assert transfers_of(spec) == ()
+
+
+def test_a_path_without_a_base_is_ignored_as_published_and_refused_as_the_service_did_it() -> None:
+    text = job(task("a", input_files={"x": "y"}, stdout="out"))
+    spec, report = read_job(text)
+    assert transfers_of(spec) == ()
+    assert spec.tasks[0].standard_output == ""
+    ignored = [item.what for item in report if "is ignored where there is no" in item.what]
+    assert [what.split(":")[0] for what in ignored] == ["stdout", "input_files"]
+    assert refusal(text, behaviour=Behaviour.PILOT).code == "no-storage-base"
+
+
+@pytest.mark.parametrize(
+    ("base", "reference", "url"),
+    [
+        (BASE, "a/../b", BASE + "b"),
+        (BASE, "../../../../b", "gsiftp://example.org/b"),
+        (BASE + "x", "b", BASE + "b"),
+        (BASE, "//host/b", "gsiftp://host/b"),
+        (BASE, "ftp://h/x/../y", "ftp://h/x/../y"),
+        (BASE, "a/.", BASE + "a/"),
+        ("", "a", "a"),
+    ],
+)
+def test_paths_are_resolved_as_in_a_browser(base: str, reference: str, url: str) -> None:
+    assert resolve(base, reference) == url
+
+
+@pytest.mark.parametrize("path", ["/a b/c", "/ä/%41", "/x#y?z", "/a//b", "/'\"~"])
+def test_a_path_is_the_same_after_being_a_url(path: str) -> None:
+    assert local_path(file_url(path)) == path
+
+
+@pytest.mark.parametrize(
+    "url", ["file://other/x", "file:///x/", "file:///x?y", "file:///%ff", "file:///%00", "x"]
+)
+def test_what_is_no_file_of_the_node_has_no_path(url: str) -> None:
+    assert local_path(url) == ""
+
+
+def test_hosts_of_all_tasks_are_the_nodes_of_the_job() -> None:
+    spec = read(
+        job(task("a"), task("b", requirements={"hostname": ["n1"]}), requirements={"hostname": ["n1", "n2"]})
+    )
+    assert (spec.requested_nodes, spec.tasks[0].required_nodes, spec.tasks[1].required_nodes) == (
+        ("n1", "n2"),
+        (),
+        ("n1",),
+    )
+    check(spec)
+
+
+def test_several_hosts_that_are_not_those_of_all_tasks_are_kept_and_reported() -> None:
+    needs = {"hostname": ["n1", "n2"]}
+    text = job(task("a", requirements=needs), task("b", requirements={"hostname": ["n3"]}))
+    spec = read(text)
+    assert spec.requested_nodes == ("n1", "n2", "n3")
+    assert spec.tasks[0].extensions == {"definition.requirements.hostname": '["n1","n2"]'}
+    assert any(line.startswith("approximated task 'a': hostname: several hosts") for line in said(text))
+
+
+def test_every_node_has_the_most_memory_and_processors_that_a_task_asks_for() -> None:
+    needs = {"ram_size": 500, "smp_size": 8}
+    text = job(task("a", requirements={"ram_size": 2000}), task("b"), requirements=needs)
+    spec = read(text)
+    assert (spec.minimum_memory, spec.minimum_processors_per_node) == (2000, 8)
+    assert "translated job: smp_size: every node of the job has at least so much" in said(text)
+    assert any(
+        line.startswith("approximated task 'b': ram_size: every node of the job has the most")
+        for line in said(text)
+    )
+
+
+def test_a_group_of_all_tasks_is_on_one_node_and_any_other_is_reported() -> None:
+    tasks = (task("a"), task("b"), task("c"))
+    assert read(job(*tasks, groups=[["c", "b", "a"]])).single_node
+    text = job(*tasks, groups=[["a", "b"]])
+    assert read(text).extensions == {"groups": '[["a","b"]]'}
+    assert any(line.startswith("not-supported job: groups") for line in said(text))
+
+
+def test_meta_is_kept_whatever_is_in_it() -> None:
+    texts, other = {"a": "1"}, {"a": [1, None, {"b": 2.5}]}
+    spec = read(job({**task("a"), "meta": texts}, {**task("b"), "meta": other}, meta=other))
+    assert spec.tasks[0].properties == texts
+    assert json.loads(spec.tasks[1].extensions["meta"]) == other
+    assert json.loads(spec.extensions["meta"]) == other
+
+
+def test_values_are_put_in_for_names_and_other_names_stay() -> None:
+    keys = {
+        "executable": "/opt/{version}/run",
+        "arguments": ["{case}", "{unknown}"],
+        "environment": {"{case}": "{case}"},
+        "input_files": {"{case}.txt": "in/{case}"},
+    }
+    text = job(task("a", **keys), default_storage_base="{base}/")
+    options = {"variables": {"case": "7", "base": "gsiftp://h/d", "version": "2"}}
+    spec = read(text, **options)
+    assert spec.tasks[0].command == "/opt/2/run 7 '{unknown}'"
+    assert spec.tasks[0].environment == {"{CASE}": "7"}
+    assert [(one.local, one.url) for one in transfers_of(spec)] == [("7.txt", "gsiftp://h/d/in/7")]
+    assert "note task 'a': {unknown} stays as it is: it was given no value" in said(text, **options)
+
+
+def test_a_definition_may_lie_in_a_file_of_its_own() -> None:
+    text = job({"id": "a", "filename": "t.js"}, {"id": "b", "filename": "t.js"}, {"id": "c"})
+    assert files_named(text) == ("t.js",)
+    spec, report = read_job(text, Options(files={"t.js": b'{"version": 2, "executable": "/bin/date"}'}))
+    assert [one.command for one in spec.tasks] == ["/bin/date", "/bin/date", ""]
+    assert any("has no definition" in item.what for item in report)
+    no = refusal(text, files={"t.js": b'{"version": 2,\n "executible": "/bin/date"}'})
+    assert no.what == "file 't.js', line 2, column 1: task 'a': 'executible' is no key of a task definition"
+    assert refusal(text, files={"t.js": b"{"}).what.startswith("file 't.js', line 1, column 1: the text ends")
+    assert files_named("{") == ()
+
+
+def test_what_a_service_says_around_a_description_is_left_alone() -> None:
+    around = {"created": "2009", "definition": json.loads(job(task("a"))), "state": [], "tasks": {"a": "uri"}}
+    spec, report = read_job(json.dumps(around))
+    assert [one.name for one in spec.tasks] == ["a"]
+    assert report[0].kind is Kind.NOTE
+    wrong = {"owner": "x", "definition": {"version": 2, "tasks": [{"id": "a b"}]}}
+    assert "task 'a b': id: 'a b' is not an id" in refusal(json.dumps(wrong)).what
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "what", "fix"),
+    [
+        ("[]", "not-a-job", "line 1, column 0: the text is no object of JSON", ""),
+        ("{}", "not-a-job", "neither a job", ""),
+        ('{"tasks": [{"id": "a"}]}', "missing-key", "job has no 'version'", "add 'version': write 2"),
+        ('{"version": 1, "tasks": [{"id": "a"}]}', "value", "job: version: 1 is not the number 2", "write 2"),
+        ('{"version": 2.0, "executable": "x"}', "value", "version: 2.0 is not the number 2", ""),
+        ('{"version": true, "executable": "x"}', "value", "version: true is not", ""),
+        (
+            '{"version": 2, "tasks": []}',
+            "value",
+            "job: tasks: an empty list is not a list of",
+            "at least one",
+        ),
+        ('{"version": 2, "tasks": {"id": "a"}}', "value", "tasks: an object is not a list of tasks", ""),
+        (job({}), "missing-key", "a task without id has no 'id'", ""),
+        (job({"id": "a,b"}), "value", "'a,b' is not an id", "write letters"),
+        (job(task("a"), task("a")), "id-twice", "a second task with the id 'a', after the one at line 1", ""),
+        (job(task("aa", "ab"), task("abc")), "unknown-task", "task 'aa' names 'ab'", "did you mean 'abc'?"),
+        (job(task("a", "a")), "dependency-circle", "in a circle: a -> a", "take one"),
+        (job(task("a"), groups=[["a", "x"]]), "unknown-task", "group 1 names 'x'", "the ids are a"),
+        (job(task("a"), groups=[["a"]]), "value", "groups: a list of 1 cannot be in a list", ""),
+        (job(task("a"), groups=[]), "value", "job: groups: an empty list is not", ""),
+        (job(task("a", executable="")), "value", "executable: '' is not text that is not empty", ""),
+        (job(task("a", arguments=["x", 3])), "value", "arguments: 3 cannot be in a list of texts", ""),
+        (job(task("a", arguments="x")), "value", "arguments: 'x' is not a list of texts", ""),
+        (job(task("a", environment={"A": True})), "value", "environment: true cannot be in names", ""),
+        (job(task("a", count="4")), "value", "count: '4' is not a whole number", "without quotes"),
+        (job(task("a", count=2**40)), "value", "count: 1099511627776 is not", ""),
+        (job(task("a", max_success_code=-1)), "value", "max_success_code: -1 is not an exit code", ""),
+        (job(task("a", jobtype="MPI")), "value", "jobtype: 'MPI' is not one of single, mpi", ""),
+        (job(task("a", requirements={"hostnames": ["x"]})), "unknown-key", "'hostnames'", "'hostname'?"),
+        (
+            job(task("a", requirements={"hostname": []})),
+            "value",
+            "hostname: a list is not a list of host",
+            "",
+        ),
+        (job(task("a", requirements={"hostname": ["a b"]})), "value", "'a b' cannot be in", ""),
+        (job(task("a", requirements={"hostname": "n1"})), "value", "'n1' is not a list of host names", ""),
+        (job(task("a", ouput_files={})), "unknown-key", "'ouput_files' is no key", "'output_files'?"),
+        (job({"id": "a", "executable": "/x"}), "unknown-key", "no key of a task", "into the 'definition'"),
+        (job(task("a"), queue="long"), "unknown-key", "no key of a job", "into the 'requirements'"),
+        (job(task("a"), xyzzy=1), "unknown-key", "no key of a job", "'meta' may hold anything"),
+        (job({**task("a"), "filename": "x"}), "given-twice", "a definition and a filename", "take one"),
+        (job({"id": "a", "filename": "x"}), "no-file", "file 'x' with the definition is not there", ""),
+        (job(task("a"), default_storage_base="/x/"), "storage-base", "'/x/' is no URL", "write its scheme"),
+        (job(task("a", definition=1)), "unknown-key", "'definition' is no key of a task definition", ""),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_place_and_the_way_out(
+    text: str, code: str, what: str, fix: str
+) -> None:
+    no = refusal(text)
+    assert (no.code, what in no.what, fix in no.fix) == (code, True, True), str(no)
+    assert no.what.startswith("line 1, column ")
+
+
+def test_a_refusal_that_came_later_gets_its_place() -> None:
+    text = '{"version": 2,\n "tasks": [{"id": "a"},\n  {"id": "b"}]}'
+    later = BadRequest(code="x", what="task 2 ('b') has no command line", fix="f")
+    assert locate(text, later).what == "line 3, column 2: task 2 ('b') has no command line"
+    assert locate(text, BadRequest(code="x", what="too much", fix="f")).what == "line 1, column 0: too much"
+    placed = refusal('{"version": 2}')
+    assert locate(text, placed) is placed
+
+
+def test_awareness_reject_refuses_what_has_no_effect() -> None:
+    text = job(task("a"), requirements={"queue": "long"})
+    assert refusal(text, awareness=Awareness.REJECT).code == "not-understood"
+    assert not any("queue" in line for line in said(text, awareness=Awareness.IGNORE))
+
+
+def test_a_key_that_many_tasks_have_is_reported_once_with_their_number() -> None:
+    tasks = [task(f"t{number}", requirements={"queue": "long"}) for number in range(50)]
+    report = read_job(job(*tasks))[1]
+    queues = [item.what for item in report if item.what.startswith("queue")]
+    assert queues == ["queue: it is kept; there are no queues (50 times, here first)"]
+    assert losses(report)

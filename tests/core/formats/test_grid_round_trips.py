@@ -1,0 +1,220 @@
+"""What a grid description says survives being read and written, and what it cannot say is reported."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from headnode.core.formats.compute_cluster_xml import HPC
+from headnode.core.formats.fidelity import losses
+from headnode.core.formats.grid import JOB, TASK, Options, read_job, transfers_of, write_job
+from headnode.core.formats.grid.command_lines import join, split
+from headnode.core.launching.recipe import argv_of
+from headnode.core.model.errors import BadRequest
+from headnode.core.model.job import GroupEdge, JobSpec, UnitType
+from headnode.core.model.quantities import Seconds
+from headnode.core.model.task import TaskSpec, TaskType
+
+from . import grid_documents as documents
+from . import specs
+
+MANY = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+SAID_WHEN_READ = ("is set to nothing, not taken away", "variables in a path are not replaced there")
+ACTED_ON = re.compile(r"%[A-Za-z_][A-Za-z0-9_.()]*%")
+
+
+def read(found: Any) -> JobSpec:
+    return read_job(json.dumps(found))[0]
+
+
+@given(documents.jobs())
+@MANY
+def test_every_job_that_was_read_is_written_without_loss_and_read_as_the_same(found: dict[str, Any]) -> None:
+    spec = read(found)
+    text, report = write_job(spec)
+    assert [item for item in losses(report) if not item.what.endswith(SAID_WHEN_READ)] == []
+    assert read_job(text)[0] == spec
+
+
+@given(documents.definitions)
+@MANY
+def test_every_task_that_was_read_is_written_without_loss_and_read_as_the_same(found: dict[str, Any]) -> None:
+    spec = read(found)
+    assert spec.dialect == TASK
+    assert read_job(write_job(spec, TASK)[0])[0] == spec
+
+
+@given(documents.jobs())
+@MANY
+def test_the_files_to_be_transferred_are_the_same_after_a_round_trip(found: dict[str, Any]) -> None:
+    spec = read(found)
+    assert transfers_of(read_job(write_job(spec)[0])[0]) == transfers_of(spec)
+
+
+@given(st.data())
+@MANY
+def test_any_job_is_written_as_one_that_can_be_read(data: st.DataObject) -> None:
+    spec = data.draw(specs.jobs(HPC))
+    assume(
+        any(task.kind in (TaskType.BASIC, TaskType.SWEEP) and 0 < task.instances < 50 for task in spec.tasks)
+    )
+    assume(all(task.instances < 50 for task in spec.tasks))
+    text, report = write_job(spec)
+    again, _ = read_job(text)
+    assert read_job(write_job(again)[0])[0] == again
+    for field in ("run_time", "project", "licences", "node_groups", "order_by", "hold_until"):
+        lost = getattr(spec, field) != getattr(JobSpec(), field)
+        assert lost == any(item.what.startswith(f"{field}:") and item.where == "job" for item in report)
+
+
+@given(st.lists(documents.words, max_size=4))
+@MANY
+def test_a_program_is_given_exactly_the_arguments_that_were_written(arguments: list[str]) -> None:
+    words = ["/bin/prog", *arguments]
+    command = join(words)
+    assert ACTED_ON.search(command) is None
+    argv = argv_of(command)
+    assert list(argv) == words or argv[:2] == ("/bin/sh", "-c")
+    assert split(command, 1) == (words, False, "")
+
+
+def test_a_program_that_goes_through_the_shell_gets_its_arguments_too() -> None:
+    assert argv_of(join(["/bin/echo", "a; b", "it's"])) == ("/bin/sh", "-c", "/bin/echo 'a; b' 'it'\"'\"'s'")
+
+
+@pytest.mark.parametrize(
+    ("command", "count", "executable", "arguments"),
+    [
+        ("/bin/echo 'a b' c", 1, "/bin/echo", ["a b", "c"]),
+        ("sort -n x", 1, "/bin/sh", ["-c", "sort -n x"]),
+        ("/bin/a | /bin/b", 1, "/bin/sh", ["-c", "/bin/a | /bin/b"]),
+        ("mpiexec -n 4 ./solve 1", 4, "./solve", ["1"]),
+        ("mpiexec -n 4 ./solve 1", 2, "/bin/sh", ["-c", "mpiexec -n 4 ./solve 1"]),
+        ("mpiexec -n 4 solve", 4, "/bin/sh", ["-c", "mpiexec -n 4 solve"]),
+        ("/bin/x 'open", 1, "/bin/sh", ["-c", "/bin/x 'open"]),
+    ],
+)
+def test_a_command_line_becomes_an_executable_and_arguments(
+    command: str, count: int, executable: str, arguments: list[str]
+) -> None:
+    assert split(command, count)[0] == [executable, *arguments]
+
+
+def written(spec: JobSpec, dialect: str = JOB) -> tuple[Any, list[str]]:
+    text, report = write_job(spec, dialect)
+    return json.loads(text), [f"{item.kind.value} {item.where}: {item.what}" for item in report]
+
+
+def test_a_sweep_and_those_that_wait_for_it_are_written_task_by_task() -> None:
+    sweep = TaskSpec(name="case", kind=TaskType.SWEEP, start=1, end=3, command="/bin/run *")
+    last = TaskSpec(name="end", command="/bin/true", depends_on=("case",))
+    found, report = written(JobSpec(tasks=(sweep, last), fail_on_task_failure=True))
+    assert [(task["id"], task.get("children")) for task in found["tasks"]] == [
+        ("case-1", ["end"]),
+        ("case-2", ["end"]),
+        ("case-3", ["end"]),
+        ("end", None),
+    ]
+    assert [task["definition"]["arguments"] for task in found["tasks"][:3]] == [["1"], ["2"], ["3"]]
+    assert "approximated task 'case': each instance of a sweep is written as a task" in report
+
+
+def test_names_that_are_no_ids_are_kept_as_descriptions() -> None:
+    tasks = (
+        TaskSpec(name="Step one!", command="/bin/a"),
+        TaskSpec(command="/bin/b"),
+        TaskSpec(name="Step-one", command="/bin/c"),
+    )
+    found, _ = written(JobSpec(tasks=tasks))
+    assert [(task["id"], task.get("description")) for task in found["tasks"]] == [
+        ("Step-one-2", "Step one!"),
+        ("task-2", None),
+        ("Step-one", None),
+    ]
+
+
+def test_groups_of_tasks_that_wait_for_each_other_become_children() -> None:
+    tasks = tuple(
+        TaskSpec(name=name, command="/bin/a", group=group) for name, group in (("a", 1), ("b", 1), ("c", 2))
+    )
+    found, _ = written(JobSpec(tasks=tasks, group_edges=(GroupEdge(1, 2),)))
+    assert [task.get("children") for task in found["tasks"]] == [["c"], ["c"], None]
+
+
+def test_everything_a_grid_job_cannot_say_is_named() -> None:
+    task = TaskSpec(
+        name="a",
+        command="/bin/a %HOME% | b",
+        minimum=1,
+        maximum=4,
+        run_time=Seconds(60),
+        rerunnable=True,
+        standard_output="out.txt",
+        required_nodes=("n1", "n2"),
+        valid_exit_codes=((0, 2), (5, 5)),
+        environment={"x": "1", "X": "2"},
+        extensions={"odd": "1"},
+    )
+    _, report = written(
+        JobSpec(
+            project="p",
+            unit=UnitType.NODE,
+            tasks=(task,),
+            minimum=2,
+            single_node=True,
+            extensions={"strange": "1"},
+        )
+    )
+    assert report == [
+        "not-supported job: project: a grid job has no such thing",
+        "not-supported job: minimum: a grid job has no such thing",
+        "not-supported task 'a': run_time: a grid task has no such thing",
+        "not-supported task 'a': rerunnable: a grid task has no such thing",
+        "not-supported task 'a': required_nodes: a grid task asks for one of several hosts",
+        "translated task 'a': command: it is handed to /bin/sh, because an executable is a path there",
+        "approximated task 'a': command: %HOME% is not replaced there: it is no way of the shell",
+        "approximated task 'a': maximum: a grid task has one size, which is its minimum",
+        "approximated task 'a': minimum: a grid task counts processors, not nodes: the number is kept",
+        "not-supported task 'a': standard_output: it is below the home directory, so it has no URL",
+        "approximated task 'a': environment: 'x' becomes 'X'",
+        "approximated task 'a': valid_exit_codes: only those from 0 to 2 can be said",
+        "not-supported task 'a': extension 'odd': a grid description has no place for it",
+        "not-supported job: extension 'strange': a grid description has no place for it",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "dialect", "code"),
+    [
+        (JobSpec(), JOB, "no-tasks"),
+        (JobSpec(tasks=(TaskSpec(command="a"), TaskSpec(command="b"))), TASK, "one-task"),
+        (JobSpec(tasks=(TaskSpec(kind=TaskType.SWEEP, end=3, command="b"),)), TASK, "one-task"),
+        (JobSpec(tasks=(TaskSpec(),)), TASK, "no-command"),
+        (JobSpec(tasks=(TaskSpec(command="a"),)), "grids", "dialect"),
+        (JobSpec(tasks=(TaskSpec(command="/bin/a \ud800"),)), JOB, "not-unicode"),
+        (JobSpec(tasks=(TaskSpec(kind=TaskType.SWEEP, end=999_999, command="b"),)), JOB, "too-large"),
+    ],
+)
+def test_what_cannot_be_written_at_all_is_refused(spec: JobSpec, dialect: str, code: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        write_job(spec, dialect)
+    assert caught.value.code == code
+    assert caught.value.fix
+
+
+def test_a_thousand_tasks_that_wait_for_a_thousand_are_too_many_to_be_written() -> None:
+    first = TaskSpec(name="a", kind=TaskType.SWEEP, end=999, command="/bin/a")
+    tasks = (first, TaskSpec(name="b", kind=TaskType.SWEEP, end=999, command="/bin/b", depends_on=("a",)))
+    with pytest.raises(BadRequest, match="too-large"):
+        write_job(JobSpec(tasks=tasks))
+
+
+def test_a_lenient_read_is_written_as_a_correct_description() -> None:
+    loose = {"version": 2, "tasks": [{"id": "a", "executable": "/bin/hostname", "argumets": ["-f"]}]}
+    spec, report = read_job(json.dumps(loose), Options(lenient=True))
+    assert spec.tasks[0].command == "/bin/hostname -f"
+    assert any("'argumets' is not known: it is read as 'arguments'" in item.what for item in report)
+    assert read_job(write_job(spec)[0])[0] == spec
