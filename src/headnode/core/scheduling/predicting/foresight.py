@@ -8,15 +8,15 @@ from heapq import heapify, heappop, heappush
 from math import inf
 from typing import NamedTuple
 
-from headnode.core.model.quantities import Instant, Seconds
+from headnode.core.model.quantities import NEVER, Instant, Seconds
 from headnode.core.scheduling.pool.policy import ForkablePolicy
-from headnode.core.scheduling.predicting.run_times import Asked, History, quantile
+from headnode.core.scheduling.predicting.run_times import Asked, Forecast, History, quantile
 
 REPLAYS = 10  # more do not make the median better on the logs tried
 _GOLDEN, _PLASTIC = 0.6180339887498949, 0.7548776662466927  # their multiples are spread evenly over (0, 1)
 
-Draw = Callable[[int, Seconds], Seconds]
-"""The run time of a job that has run for so long, in one of the possible futures."""
+Lasts = Callable[[int], float]
+"""How long a job runs in all, in seconds, in one of the possible futures."""
 
 
 class Scene(NamedTuple):
@@ -45,16 +45,34 @@ class Foreseen(NamedTuple):
 def foresee(
     scene: Scene, history: History, wanted: Collection[int], replays: int = REPLAYS
 ) -> dict[int, Foreseen]:
-    """Return when each of the wanted jobs, all of them queued, will start.
+    """Return when each of the wanted jobs, all of them queued, will start."""
+    return Outlook(scene, history, replays).foresee(scene.now, wanted)
+
+
+class Outlook:
+    """The futures of a scene: one in which all jobs run to their limits, and the replays.
 
     Each replay draws the run time of every job from what its like took; the first takes all medians.
     """
-    limits = starts_ahead(scene, wanted, lambda job, _ran: scene.asked(job).limit)
-    futures = [starts_ahead(scene, wanted, drawn(scene, history, number)) for number in range(replays)]
-    return {
-        job: foreseen_in([future[job] - scene.now for future in futures], limits[job] - scene.now)
-        for job in wanted
-    }
+
+    def __init__(self, scene: Scene, history: History, replays: int = REPLAYS) -> None:
+        lives = _Lives(scene, history)
+        self._limits = RunAhead(scene, lambda job: scene.asked(job).limit)
+        self._replays = [RunAhead(scene, lives.lasts(replay)) for replay in range(replays)]
+
+    def foresee(self, now: Instant, wanted: Collection[int]) -> dict[int, Foreseen]:
+        """Return when each of the wanted jobs will start, counted from `now`."""
+        limits = self._limits.starts(wanted)
+        replays = [replay.starts(wanted) for replay in self._replays]
+        return {
+            job: foreseen_in([max(0.0, starts[job] - now) for starts in replays], max(0.0, limits[job] - now))
+            for job in wanted
+        }
+
+    def joined(self, job: int) -> None:
+        """Put a job that has come since behind all others; right only if nobody can overtake."""
+        for future in (self._limits, *self._replays):
+            future.joined(job)
 
 
 def foreseen_in(waits: Iterable[float], by_limits: float) -> Foreseen:
@@ -63,40 +81,84 @@ def foreseen_in(waits: Iterable[float], by_limits: float) -> Foreseen:
     return Foreseen(Seconds(quantile(ascending, 0.5)), Seconds(ascending[-1]), Seconds(by_limits))
 
 
-def drawn(scene: Scene, history: History, replay: int) -> Draw:
-    """Return the run times of one replay.  The same replay draws the same: nothing is left to chance."""
-
-    def draw(job: int, ran: Seconds) -> Seconds:
-        return history.forecast(scene.asked(job), ran).at(level(job, replay))
-
-    return draw
-
-
 def level(job: int, replay: int) -> float:
     """Return which quantile of its run times a job has in a replay: in the first the median, then any."""
     return 0.5 if replay == 0 else (job * _GOLDEN + replay * _PLASTIC) % 1.0
 
 
-def starts_ahead(scene: Scene, wanted: Collection[int], run_time: Draw) -> dict[int, Instant]:
-    """Return when each of the wanted jobs starts if jobs run for so long; `NEVER` if it does not.
+class RunAhead:
+    """One possible future, lived through as far as somebody asks.
 
-    Cost:  that of the policy's passes until the last of them has started.
+    A running job that should have ended ends at once.
+    Cost:  that of the policy's passes until the last job asked for has started.
     """
-    now, policy = scene.now, scene.policy.fork()
-    ends = [
-        (max(now, start + run_time(job, Seconds(now - start))), job) for job, start in scene.running.items()
-    ]
-    heapify(ends)
-    ends.append((inf, -1))
-    starts = dict.fromkeys(wanted, Instant(inf))
-    waited_for = len(starts)
-    while waited_for and (now := Instant(min(ends[0][0], policy.wakes()))) != inf:
-        policy.expected_ends(now)
-        while ends[0][0] == now:
-            policy.ended(now, heappop(ends)[1])
-        for job in policy.starts(now):
-            if job in starts:
-                starts[job] = now
-                waited_for -= 1
-            heappush(ends, (now + run_time(job, Seconds(0.0)), job))
-    return starts
+
+    def __init__(self, scene: Scene, lasts: Lasts) -> None:
+        self._now, self._policy, self._lasts = scene.now, scene.policy.fork(), lasts
+        self._starts: dict[int, Instant] = {}
+        self._ends: list[tuple[float, int]] = [(inf, -1)]
+        self._ends += ((max(scene.now, start + lasts(job)), job) for job, start in scene.running.items())
+        heapify(self._ends)
+
+    def starts(self, wanted: Iterable[int]) -> dict[int, Instant]:
+        """Return when each of these jobs starts; `NEVER` if it does not."""
+        for job in wanted:
+            if job not in self._starts:
+                self._live_until_it_starts(job)
+        return {job: self._starts.get(job, NEVER) for job in wanted}
+
+    def joined(self, job: int) -> None:
+        """Let a job come, in this future, as late as it has been lived through."""
+        self._policy.arrived(self._now, job)
+        self._start(self._now)
+
+    def _live_until_it_starts(self, wanted: int) -> None:
+        ends, policy, starts = self._ends, self._policy, self._starts
+        while wanted not in starts and (now := Instant(min(ends[0][0], policy.wakes()))) != inf:
+            while ends[0][0] == now:
+                policy.ended(now, heappop(ends)[1])
+            self._start(now)
+
+    def _start(self, now: Instant) -> None:
+        self._now = now
+        for job in self._policy.starts(now):
+            self._starts[job] = now
+            heappush(self._ends, (now + self._lasts(job), job))
+
+
+class _Lives:
+    """The possible run times of the jobs of a scene: looked up once, drawn from in each replay."""
+
+    def __init__(self, scene: Scene, history: History) -> None:
+        self._asked, self._history = scene.asked, history
+        self._running = {
+            job: history.forecast(scene.asked(job), Seconds(scene.now - start))
+            for job, start in scene.running.items()
+        }
+        self._queued: dict[Asked, Forecast] = {}
+        self._medians: dict[Asked, float] = {}
+
+    def lasts(self, replay: int) -> Lasts:
+        """Return the run times of one replay.  The same replay has the same: nothing is left to chance."""
+        if replay == 0:
+            return self._median
+        return lambda job: self._forecast(job).at(level(job, replay))
+
+    def _forecast(self, job: int) -> Forecast:
+        running = self._running.get(job)
+        if running is not None:
+            return running
+        asked = self._asked(job)
+        forecast = self._queued.get(asked)
+        if forecast is None:
+            forecast = self._queued[asked] = self._history.forecast(asked)
+        return forecast
+
+    def _median(self, job: int) -> float:
+        asked = self._asked(job)
+        if job in self._running or asked not in self._medians:
+            median = self._forecast(job).at(0.5)
+            if job in self._running:
+                return median
+            self._medians[asked] = median
+        return self._medians[asked]

@@ -10,28 +10,27 @@ from headnode.core.model.quantities import FOREVER, NEVER, Instant, Seconds
 from headnode.core.model.workload import Workload
 from headnode.core.scheduling.pool.policy import ForkablePolicy
 from headnode.core.scheduling.predicting.calibration import Calibration
-from headnode.core.scheduling.predicting.foresight import Foreseen, Scene, foresee
-from headnode.core.scheduling.predicting.frugality import Frugality
+from headnode.core.scheduling.predicting.foresight import Foreseen, Outlook, Scene
+from headnode.core.scheduling.predicting.manners import Manners
 from headnode.core.scheduling.predicting.run_times import Asked, History
 from headnode.core.scheduling.predicting.scores import Judged
 
+_FRESH = 0.01  # of the wait foreseen: that much later it is still worth telling
+
 
 class Foretelling:
-    """Stands between a replay and a policy, and changes no decision.
+    """Stands between a replay and a policy, and changes no decision."""
 
-    `firm` says that nobody starts later under the policy than by the plan from the limits.
-    """
-
-    def __init__(
-        self, workload: Workload, policy: ForkablePolicy, frugality: Frugality, *, firm: bool
-    ) -> None:
-        self._workload, self._policy, self._frugality, self._firm = workload, policy, frugality, firm
+    def __init__(self, workload: Workload, policy: ForkablePolicy, manners: Manners) -> None:
+        self._policy, self._manners = policy, manners
         self._history, self._calibration = History(), Calibration()
         self._new: list[int] = []
         self._queued: dict[int, Instant] = {}
         self._running: dict[int, Instant] = {}
         self._told: dict[int, tuple[Foreseen, Judged]] = {}
         self._asked = _asked(workload)
+        self._outlook: Outlook | None = None
+        self._fresh_until = Instant(0.0)
         self.judged: list[Judged] = []
         """Every prediction and what became of it, in the order of starts."""
 
@@ -77,15 +76,24 @@ class Foretelling:
         self.judged.append(judged._replace(started=now))
 
     def _tell(self, now: Instant, waiting: Sequence[int]) -> None:
+        for job, foreseen in self._outlook_on(now, waiting).foresee(now, waiting).items():
+            at_most = foreseen.by_limits if self._manners.firm else FOREVER
+            p50, p90 = self._calibration.expected(foreseen, at_most)
+            promise = Instant(now + foreseen.by_limits)
+            self._told[job] = foreseen, Judged(now, promise, Instant(now + p50), Instant(now + p90), NEVER)
+
+    def _outlook_on(self, now: Instant, waiting: Sequence[int]) -> Outlook:
+        """Return the futures; where nobody overtakes, those seen a while ago, with the new jobs behind."""
+        if self._outlook is not None and now < self._fresh_until:
+            for job in waiting:
+                self._outlook.joined(job)
+            return self._outlook
         scene = Scene(now, self._policy, self._running, self._asked.__getitem__)
-        replays = self._frugality(len(self._queued))
-        for job, foreseen in foresee(scene, self._history, waiting, replays).items():
-            latest = foreseen.by_limits if self._firm else FOREVER
-            p50, p90 = self._calibration.expected(foreseen, latest)
-            judged = Judged(
-                now, Instant(now + foreseen.by_limits), Instant(now + p50), Instant(now + p90), NEVER
-            )
-            self._told[job] = foreseen, judged
+        outlook = Outlook(scene, self._history, self._manners.replays(len(self._queued)))
+        if self._manners.in_turn:
+            self._outlook = outlook
+            self._fresh_until = Instant(now + _FRESH * outlook.foresee(now, waiting[-1:])[waiting[-1]].middle)
+        return outlook
 
 
 def _asked(workload: Workload) -> Sequence[Asked]:
