@@ -142,7 +142,6 @@ ATTRIBUTES = (
         source="SSS 3.1.0, Feature and Node Elements",
     ),
     AttributeRow(name="units", field="units", shape=Charge, source="SSS 3.1.0, Example 25-3"),
-    AttributeRow(name="units", field="units", shape=Consumable, type=UNITS, source=_CONSUMABLE),
     AttributeRow(
         name="metric",
         field="metric",
@@ -151,6 +150,7 @@ ATTRIBUTES = (
         type_3_0=_metric((Metric.TOTAL, Metric.MIN, Metric.MAX)),
         source=_CONSUMABLE,
     ),
+    AttributeRow(name="units", field="units", shape=Consumable, type=UNITS, source=_CONSUMABLE),
     AttributeRow(name="duration", field="duration", shape=Consumable, type=SPAN, source=_CONSUMABLE),
     AttributeRow(
         name="consumptionRate",

@@ -100,11 +100,12 @@ class Findings:
     def _number(self) -> None:
         """Number the elements that many of may stand in one parent, once for the whole document."""
         counts: Counter[tuple[etree._Element | None, str]] = Counter()
-        for element in self._document.root.iter(*(f"{{*}}{name}" for name in _NUMBERED)):
+        root = self._document.root
+        self._numbers[root] = 0  # there is only one
+        for element in root.iterdescendants(*(f"{{*}}{name}" for name in _NUMBERED)):
             key = (element.getparent(), local(element))
             counts[key] += 1
             self._numbers[element] = counts[key]
-        self._numbers.setdefault(self._document.root, 0)
 
 
 def local(element: etree._Element) -> str:
