@@ -11,10 +11,11 @@ from headnode.core.lifecycle.decide import decide
 from headnode.core.lifecycle.events import Event, JobRevived
 from headnode.core.lifecycle.fold import apply
 from headnode.core.model.errors import Refused, Unavailable
-from headnode.core.model.quantities import Instant
+from headnode.core.model.quantities import NEVER, Instant
 from headnode.core.scheduling.decision import Plan
 from headnode.core.scheduling.view import View
-from headnode.engine.passes import commands_of, view_of
+from headnode.engine.passes import commands_of
+from headnode.engine.picture import Picture
 from headnode.engine.ports import Clock, Journal
 from headnode.engine.recovery import ended_job, recover, save
 from headnode.engine.settings import Settings
@@ -52,6 +53,7 @@ class Engine:
         self.number = 0  # of the last event
         self.kept = 0  # of the last event in a snapshot
         self.last_plan: Plan | None = None
+        self._planned_by = ""  # the policy that made the last plan
         self._rest = (Instant(0.0), Instant(0.0))  # no pass from the one until the other
         self._retry_at: Instant | None = None  # when to try again what the journal could not write
         self.recover()
@@ -67,6 +69,7 @@ class Engine:
         Raises:  Unavailable ``journal-damaged``.
         """
         self.cluster, self.number, self.kept = recover(self.journal)
+        self._picture, self.last_plan = Picture(self.cluster), None
         self.cluster.release_due(self.clock.now())
 
     def handle(self, batch: Sequence[c.Command]) -> list[Answer]:
@@ -122,7 +125,11 @@ class Engine:
 
     def _pass_is_due(self, now: Instant) -> bool:
         begin, end = self._rest  # a clock that was set back ends it
-        return self.cluster.pass_needed and not begin <= now < end
+        return (self.cluster.pass_needed or self._wake() <= now) and not begin <= now < end
+
+    def _wake(self) -> Instant:
+        """Return when the last plan wants to be made again though nothing happens."""
+        return NEVER if self.last_plan is None else self.last_plan.wake
 
     def _rest_after_pass(self, now: Instant, seconds: float) -> None:
         self._rest = (now, Instant(now + seconds))
@@ -137,6 +144,8 @@ class Engine:
             return
         began = self.clock.now()
         plan = self.last_plan = self.plan(now)
+        self._planned_by = self.settings.text("SchedulingPolicy")
+        self._picture.freed = False
         for command in commands_of(plan):
             refused = self._think(command, now, facts)
             if isinstance(refused, Refused):
@@ -151,10 +160,15 @@ class Engine:
         if spent > SHORT_PASS:
             self._rest_after_pass(now, 2 * spent)
 
+    def view(self, now: Instant) -> View:
+        """Return what the policy would see now."""
+        settings = self.settings
+        before = self.last_plan if settings.text("SchedulingPolicy") == self._planned_by else None
+        return self._picture.view(now, before=before, depth=settings.depth())
+
     def plan(self, now: Instant) -> Plan:
         """Return what the policy would do now."""
-        policy = self.policies[self.settings.text("SchedulingPolicy")]
-        return policy(view_of(self.cluster, now))
+        return self.policies[self.settings.text("SchedulingPolicy")](self.view(now))
 
     def _record(self, facts: list[Event]) -> None:
         alive, ended = self.cluster.jobs, []
@@ -184,6 +198,8 @@ class Engine:
         if self.cluster.pass_needed:
             now = self.clock.now()
             times.append(now if self._pass_is_due(now) else self._rest[1])
+        elif (wake := self._wake()) < NEVER:
+            times.append(Instant(max(wake, self._rest[1])))
         return min((time for time in times if time is not None), default=None)
 
     def snapshot_if_due(self, at_least: int = EVENTS_PER_SNAPSHOT) -> bool:

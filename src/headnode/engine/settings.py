@@ -30,8 +30,16 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
             Parameter(
                 name="SchedulingPolicy",
                 default="easy",
-                doc="who may overtake a job that waits: easy backfill, or nobody (fcfs)",
-                choices=("easy", "fcfs"),
+                doc="who may overtake a job that waits: nobody (fcfs), whoever does not delay the first "
+                "(easy), or whoever delays none that has a reservation (conservative, conservative-replan)",
+                choices=("easy", "fcfs", "conservative", "conservative-replan"),
+            ),
+            Parameter(
+                name="SchedulingDepth",
+                default="100",
+                doc="how many waiting jobs may have a reservation under the conservative policies",
+                least=1,
+                most=1_000_000,
             ),
             Parameter(
                 name="HeartbeatInterval",
@@ -79,6 +87,10 @@ class Settings:
     def number(self, name: str) -> float:
         """Return the value of a parameter as a number, in its unit."""
         return float(self.text(name))
+
+    def depth(self) -> int:
+        """Return how many waiting jobs may have a reservation."""
+        return int(self.number("SchedulingDepth"))
 
     def licences(self) -> dict[str, int]:
         """Return how many of each licence there are."""

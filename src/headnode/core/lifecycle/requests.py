@@ -35,6 +35,7 @@ def request_of(spec: JobSpec) -> JobRequest:
         maximum_memory=spec.maximum_memory,
         minimum_processors_per_node=spec.minimum_processors_per_node,
         maximum_processors_per_node=spec.maximum_processors_per_node,
+        memory=spec.process_memory or 0,
         node_share=max((task.minimum for task in spec.tasks if task.exclusive), default=0),
     )
 

@@ -1,0 +1,151 @@
+"""The picture of the cluster that policies see, kept from pass to pass: only what changed is drawn anew."""
+
+from math import inf
+
+from headnode.core.lifecycle.allocating import exclusive_holder, held_units, idle_units
+from headnode.core.lifecycle.cluster import Cluster
+from headnode.core.lifecycle.deciding_jobs import closed_nodes
+from headnode.core.lifecycle.records import JobRecord
+from headnode.core.lifecycle.states import JobState
+from headnode.core.model.job import JobRequest
+from headnode.core.model.quantities import NEVER, Instant, JobId
+from headnode.core.scheduling.decision import Plan
+from headnode.core.scheduling.need import memory_of
+from headnode.core.scheduling.terrain import Ground, Terrain
+from headnode.core.scheduling.view import NodeView, RunningJob, View, WaitingClass
+from headnode.engine.settings import Settings
+
+
+class Picture:
+    """Draws views of one cluster.  What was drawn is never changed, so a view stays what it was.
+
+    `freed`: something has become free that was not expected to be by now, since it was set to False.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.freed = True
+        self._nodes: dict[str, NodeView] = {}
+        self._running: dict[JobId, RunningJob] = {}
+        self._terrain: Terrain | None = None
+
+    def view(self, now: Instant, *, before: Plan | None = None, depth: float = inf) -> View:
+        """Return what a policy may know now; `before` is what it planned at the pass before."""
+        self._look_at_jobs(now)
+        self._look_at_nodes()
+        terrain = self._terrain = self._terrain or Terrain(self._nodes)
+        return View(
+            now=now,
+            nodes=self._nodes,
+            queue=[WaitingClass(request, turns) for request, turns in self.cluster.queue.items()],
+            running=list(self._running.values()),
+            licences=licences_of(self.cluster),
+            depth=depth,
+            before=before,
+            freed=self.freed,
+            ground=Ground(self._nodes, terrain),
+        )
+
+    def _look_at_jobs(self, now: Instant) -> None:
+        """Draw the running jobs; one that is not as it was is a new object."""
+        cluster, known = self.cluster, self._running
+        drawn: dict[JobId, RunningJob] = {}
+        for job in sorted(cluster.running):
+            before, seen = known.get(job), running_job(cluster, cluster.jobs[job])
+            if before == seen:
+                drawn[job] = before
+            else:
+                drawn[job] = seen
+                self.freed = self.freed or (before is not None and _gave_back(before, seen))
+        if not self.freed:
+            self.freed = any(job not in drawn and before.end > now for job, before in known.items())
+        self._running = drawn
+
+    def _look_at_nodes(self) -> None:
+        cluster, known = self.cluster, self._nodes
+        closed, held = closed_nodes(cluster), self._memory_held()
+        nodes, same = {}, len(known) == len(cluster.nodes)
+        for name in cluster.nodes:
+            before = known.get(name)
+            seen = _node(cluster, name, closed.get(name, ""), held.get(name, 0))
+            if before == seen:
+                nodes[name] = before
+                continue
+            same, nodes[name] = False, seen
+            if before is None or before.facts != seen.facts or before.closed != seen.closed:
+                self._terrain, self.freed = None, True
+        if not same:
+            if len(known) != len(nodes):
+                self._terrain, self.freed = None, True
+            self._nodes = nodes
+
+    def _memory_held(self) -> dict[str, int]:
+        held: dict[str, int] = {}
+        for job in self._running.values():
+            memory = memory_of(job.request)
+            for node, processors in job.allocation if memory else ():
+                held[node] = held.get(node, 0) + processors * memory
+        return held
+
+
+def _gave_back(before: RunningJob, now: RunningJob) -> bool:
+    """Return whether a job has less of any node, or less time, than it had."""
+    left = dict(now.allocation)
+    return now.end < before.end or any(left.get(node, 0) < count for node, count in before.allocation)
+
+
+def _node(cluster: Cluster, name: str, closed: str, memory_held: int) -> NodeView:
+    return NodeView(
+        facts=cluster.nodes[name].facts,
+        free=len(cluster.free.get(name, ())),
+        jobs=len(cluster.holders.get(name, ())),
+        exclusive_to=exclusive_holder(cluster, name),
+        closed=closed,
+        memory_held=memory_held,
+    )
+
+
+def running_job(cluster: Cluster, record: JobRecord) -> RunningJob:
+    """Return what a policy may know of a job that holds processors."""
+    request = cluster.request(record)
+    run = cluster.flow(record.id).run
+    allocation = tuple((node, len(numbers)) for node, numbers in run.allocation.items())
+    return RunningJob(
+        job=record.id,
+        turn=cluster.turn(record),
+        request=request,
+        end=NEVER if run.deadline is None else run.deadline,
+        allocation=allocation,
+        wants=_wants(cluster, record, request) if record.state is JobState.RUNNING else 0,
+    )
+
+
+def _wants(cluster: Cluster, record: JobRecord, request: JobRequest) -> int:
+    """Return how many units more the job's waiting tasks could use now."""
+    flow = cluster.flow(record.id)
+    if not flow.ready or flow.run.outcome is not None:
+        return 0
+    free = sum(map(len, cluster.free.values()))  # more cannot be given, so more need not be counted
+    room = min(request.maximum - held_units(cluster, record), free)
+    if room <= 0:
+        return 0
+    wanted = -idle_units(cluster, record)
+    for index in flow.ready:
+        wanted += flow.spec.tasks[index].maximum * len(flow.run.tasks[index].queued)
+        if wanted >= room:
+            return room
+    return max(0, wanted)
+
+
+def licences_of(cluster: Cluster) -> dict[str, tuple[int, int]]:
+    """Return each licence with how many there are and how many are free."""
+    total = Settings(cluster.parameters).licences()
+    free = dict(total)
+    for job in cluster.running if total else ():
+        record = cluster.jobs[job]
+        held = cluster.flow(job).run.allocation
+        for wish in cluster.request(record).licences:
+            if wish.feature in free:
+                amount = sum(map(len, held.values())) if wish.amount is None else wish.amount
+                free[wish.feature] -= amount
+    return {feature: (number, free[feature]) for feature, number in total.items()}
