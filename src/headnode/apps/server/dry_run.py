@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from headnode.apps.server import wishes as w
 from headnode.apps.server.answers_jobs import job_object
 from headnode.apps.server.desk import Desk
-from headnode.apps.server.explaining import blank, changes, kept_outside, stands
+from headnode.apps.server.explaining import blank, changes, kept_outside, stands, would_start_by
 from headnode.apps.server.lookups import Found
 from headnode.apps.server.reading import read_job, report_json
 from headnode.apps.server.verbs_jobs import refuse_description, refuse_ended, refuse_unfit
@@ -48,7 +48,7 @@ async def check_job(desk: Desk, by: User, wish: w.SubmitWish) -> Object:
     described = await _described(desk, by, wish)
     spec = described.spec
     turn = (*new_turn(desk.cluster, spec)[:2], described.job or JobId(desk.cluster.next_job))
-    picture = picture_with(desk, Subject(turn, request_of(spec)))
+    picture = await picture_with(desk, Subject(turn, request_of(spec)))
     answer = blank(desk) | stands(desk, picture)
     answer |= {"job": described.job, "name": spec.name}
     now = desk.now()
@@ -61,6 +61,7 @@ async def check_job(desk: Desk, by: User, wish: w.SubmitWish) -> Object:
             return way_of_new(spec, offer, written=described.written, now=now)
 
         answer |= await changes(desk, picture, room_of_new(spec, by), way)
+        answer |= await would_start_by(desk, picture)
     job = _job_object(desk, by, described)
     return {"report": report_json(described.report), "job": job, "explanation": answer}
 

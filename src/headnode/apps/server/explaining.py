@@ -16,7 +16,13 @@ from headnode.apps.server.ways import (
     room_of_queued,
     way_of_made,
 )
-from headnode.apps.server.what_if import Picture, found_changes, known, picture_with
+from headnode.apps.server.what_if import (
+    Picture,
+    found_changes,
+    known,
+    picture_with,
+    start_by_limits,
+)
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.decide import decide
 from headnode.core.lifecycle.requests import request_of
@@ -78,7 +84,7 @@ def blank(desk: Desk) -> Object:
 async def _queued(desk: Desk, by: User, found: Found) -> Object:
     record, spec = found.record, found.spec
     by = changer(record, by)
-    picture = picture_with(desk, Subject(desk.cluster.turn(record), request_of(spec)))
+    picture = await picture_with(desk, Subject(desk.cluster.turn(record), request_of(spec)))
     answer = stands(desk, picture)
     outside = desk.waits_outside(record)
     if outside:
@@ -102,12 +108,13 @@ async def _draft(desk: Desk, by: User, found: Found) -> Object:
     except Refused as no:
         return {"refused": {"code": no.code, "what": no.what, "fix": no.fix}}
     turn = (*new_turn(desk.cluster, spec)[:2], record.id)
-    picture = picture_with(desk, Subject(turn, request_of(spec)))
+    picture = await picture_with(desk, Subject(turn, request_of(spec)))
 
     def way(offer: Offer) -> Way:
         return way_of_made(desk.cluster, record, spec, offer, by, desk.now())
 
-    return stands(desk, picture) | await changes(desk, picture, room_of_draft(spec, by), way)
+    answer = stands(desk, picture) | await changes(desk, picture, room_of_draft(spec, by), way)
+    return answer | await would_start_by(desk, picture)
 
 
 def stands(desk: Desk, picture: Picture) -> Object:
@@ -141,9 +148,9 @@ def _reservation(desk: Desk, kept: Reservation) -> Object:
 
 
 def _job_ahead(desk: Desk, job: JobId) -> Object:
-    record = desk.cluster.jobs[job]
-    spec = desk.cluster.spec(record)
-    request = desk.cluster.request(record)
+    found = desk.lookups.job(job)  # it may have ended since the picture was taken
+    record, spec = found.record, found.spec
+    request = request_of(spec)
     return {
         "job": job,
         "owner": record.owner,
@@ -164,6 +171,28 @@ async def changes(desk: Desk, picture: Picture, room: Room, way: Callable[[Offer
     found = await found_changes(desk, picture, room)
     offers = [_change(offer, picture, way(offer)) for offer in found.offers]
     return {"changes": offers, "searched": True, "cut": found.cut}
+
+
+async def would_start_by(desk: Desk, picture: Picture) -> Object:
+    """Return when a job that is not submitted would start at the latest, if it would have to wait.
+
+    In the shape of what is expected of queued jobs; nothing is learned from the past for it.
+    """
+    outcome = outcome_of(picture.plan, picture.view, picture.subject)
+    if outcome.now:
+        return {}
+    promise = known(outcome.at) or await start_by_limits(desk, picture)
+    why = "" if promise else "jobs without a run time limit are before it, or it was too long to work out"
+    return {
+        "expected": {
+            "promise": promise,
+            "p50": None,
+            "p90": None,
+            "made": picture.view.now,
+            "policy": desk.engine.settings.text("SchedulingPolicy"),
+            "why": why,
+        }
+    }
 
 
 def _change(offer: Offer, picture: Picture, way: Way) -> Object:

@@ -1,6 +1,10 @@
-"""What would let a job start: the search of the core, with time for everybody else between two plans."""
+"""What the policy would do for a job, and what would let it start: asked in a thread beside the head's work.
+
+A picture of the cluster is taken at once and never changes, so the head goes on meanwhile.
+"""
 
 import asyncio
+import time
 
 import msgspec
 
@@ -12,9 +16,11 @@ from headnode.core.scheduling.counterfactuals.subject import Subject, with_job, 
 from headnode.core.scheduling.decision import Plan
 from headnode.core.scheduling.policies import Policy
 from headnode.core.scheduling.view import View, WaitingClass
+from headnode.engine.course import run_course
 from headnode.engine.passes import view_of
 
-MOST_PLANNING = 1.0  # seconds of planning for one answer
+MOST_PLANNING = 1.0  # seconds for all plans of one search
+MOST_RUNNING_AHEAD = 1.0  # seconds
 
 
 class Picture(msgspec.Struct, frozen=True):
@@ -34,44 +40,63 @@ def view_now(desk: Desk) -> View:
     return msgspec.structs.replace(view, queue=queue, before=desk.engine.last_plan)
 
 
-def picture_with(desk: Desk, subject: Subject) -> Picture:
+async def picture_with(desk: Desk, subject: Subject) -> Picture:
     """Return the picture with the subject where it stands, whether it queues already or not.
 
-    Cost:  one pass.
+    Cost:  one pass, in a thread.
     """
     view = with_job(without(view_now(desk), subject), subject)
     policy = desk.engine.policies[desk.engine.settings.text("SchedulingPolicy")]
-    clock = asyncio.get_running_loop().time
-    began = clock()
-    plan = policy(view)
-    return Picture(view, policy, plan, subject, clock() - began)
+    async with desk.searching:
+        began = time.monotonic()
+        plan = await asyncio.to_thread(policy, view)
+        return Picture(view, policy, plan, subject, time.monotonic() - began)
 
 
 async def found_changes(desk: Desk, picture: Picture, room: Room) -> Found:
-    """Return what would let the subject start; others are served between two plans.
+    """Return what would let the subject start.
 
     Stops when all plans together took `MOST_PLANNING`, and says so.  One search goes on at a time, however
-    many ask: between two plans nobody waits for more than one.
+    many ask: the head is not slowed down by more than one.
     """
     async with desk.searching:
-        return await _searched(picture, room)
+        return await asyncio.to_thread(_searched, picture, room)
 
 
-async def _searched(picture: Picture, room: Room) -> Found:
-    clock = asyncio.get_running_loop().time
-    spent = picture.spent
+def _searched(picture: Picture, room: Room) -> Found:
+    end = time.monotonic() + MOST_PLANNING - picture.spent
     search = searching(picture.view, picture.plan, picture.subject, room)
     try:
         asked = next(search)
         while True:
-            await asyncio.sleep(0)
-            began = clock()
-            plan = picture.policy(asked) if spent < MOST_PLANNING else None
-            spent += clock() - began
-            asked = search.send(plan)
+            asked = search.send(picture.policy(asked) if time.monotonic() < end else None)
     except StopIteration as ended:
         found: Found = ended.value
         return found
+
+
+async def start_by_limits(desk: Desk, picture: Picture) -> Instant | None:
+    """Return when the subject will start if all jobs run to their limits and nobody comes after it.
+
+    None if that is never, or not known within `MOST_RUNNING_AHEAD`.
+    """
+    async with desk.searching:
+        return await asyncio.to_thread(_run_ahead, picture)
+
+
+def _run_ahead(picture: Picture) -> Instant | None:
+    """Run the plan ahead over the jobs that go before the subject; those behind do not delay it."""
+    subject, view = picture.subject, picture.view
+    queue = [
+        WaitingClass(waiting.request, turns)
+        for waiting in view.queue
+        if (turns := tuple(turn for turn in waiting.turns if turn <= subject.turn))
+    ]
+    limits = {turn[2]: waiting.request.run_time for waiting in queue for turn in waiting.turns}
+    end = time.monotonic() + MOST_RUNNING_AHEAD
+    ahead = msgspec.structs.replace(view, queue=queue)
+    course = run_course(ahead, picture.policy, {}, limits.__getitem__, lambda: time.monotonic() > end)
+    return known(course.starts.get(subject.job, NEVER))
 
 
 def known(at: Instant) -> Instant | None:

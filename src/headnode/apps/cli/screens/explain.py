@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     Told = Mapping[str, Any]
 
 NARROW, WIDE = 40, 100  # columns a page keeps to
+OUTSIDE = ("hold", "dependency")  # kinds of reason for which a job is not considered at all
 OVER = ("Finished", "Failed", "Canceled")
 
 
@@ -26,12 +27,14 @@ def page(told: "Told", job: "Told", *, now: float, width: int = WIDE, dry_run: b
     """
     width = max(NARROW, min(width, WIDE))
     nodes = [reason for reason in told["reasons"] if _of_node(reason)]
+    first, then = _reasons(told, now)
     blocks = [
         "\n".join(laid_out(_headline(told, job, now, dry_run=dry_run), width)),
         "\n".join(
             line for key, value in numbers(told, job, now) for line in laid_out(value, width, f"  {key:<10} ")
         ),
-        section("Why it would wait" if dry_run else "Why it waits", _reasons(told, now), width),
+        section("Why it would wait" if dry_run else "Why it waits", first, width),
+        section("Let go, it would wait because", then, width),
         _changes(told, now, width),
         section("Tasks that wait", _tasks(told["tasks"]), width),
         node_rows("Node by node", nodes, width),
@@ -65,9 +68,11 @@ def _would(told: "Told", now: float) -> str:
 
 
 def _when(told: "Told", now: float) -> str:
-    if told["not_before"] is None:
+    expected = told["expected"] or {}
+    at = expected.get("p50") or told["not_before"] or expected.get("promise")
+    if at is None:
         return ""
-    wait = told["not_before"] - now
+    wait = at - now
     return " and should start at any moment" if wait < 1 else f" and should start in {span(wait)}"
 
 
@@ -75,32 +80,46 @@ def _of_node(reason: "Told") -> bool:
     return bool(reason["why"] == "node" and reason.get("what"))
 
 
-def _reasons(told: "Told", now: float) -> list[str]:
-    texts = [reason["text"] for reason in told["reasons"] if not _of_node(reason)]
-    behind = told["behind"]
-    return [*texts, _reserved(behind, now)] if behind else texts
+def _reasons(told: "Told", now: float) -> tuple[list[str], list[str]]:
+    """Return why the job waits; if it is held or waits for parents, why it would wait without that too."""
+    behind, texts, outside = told["behind"], [], []
+    for reason in told["reasons"]:
+        if reason["why"] in OUTSIDE:
+            outside.append(reason["text"])
+        elif behind and reason["why"] == "priority" and reason["what"] == str(behind["job"]):
+            texts.append(_reserved(behind, now))  # says who goes first, and when
+        elif not _of_node(reason):
+            texts.append(reason["text"])
+    return (outside, texts) if outside else (texts, [])
 
 
 def _reserved(behind: "Told", now: float) -> str:
     name = f' "{behind["name"]}"' if behind["name"] else ""
-    who = f"job {behind['job']}{name} of {behind['owner']} has the reservation"
+    who = f"job {behind['job']}{name} of {behind['owner']} goes first, on {places(behind['nodes'])}"
     if behind["at"] is None:
-        return f"{who}: it starts when jobs without a run time limit have ended, on {places(behind['nodes'])}"
-    due = f"{instant(behind['at'])} ({span(max(0.0, behind['at'] - now))} from now)"
-    return f"{who}: it starts by {due} on {places(behind['nodes'])}"
+        return f"{who}, when jobs without a run time limit have ended"
+    wait = span(max(0.0, behind["at"] - now))
+    return f"{who}, in {wait} at the latest ({instant(behind['at'])})"
 
 
 def _changes(told: "Told", now: float, width: int) -> str:
-    """Return what would let it start now, or else sooner, each with the command that does it."""
-    at_once = [change for change in told["changes"] if change["now"]]
-    sooner = [change for change in told["changes"] if not change["now"]]
-    title = "It would start now" if at_once else "It would start sooner" if sooner else "It would start now"
-    points = [
-        (change["text"] if change["now"] else _sooner(change, now), _way(change, told["job"]))
-        for change in (at_once or sooner)
+    """Return what would let it start now, or else sooner, each with what to type."""
+    at_once = [(change["text"], _way(change, told["job"])) for change in told["changes"] if change["now"]]
+    sooner = [
+        (_sooner(change, now), _way(change, told["job"])) for change in told["changes"] if not change["now"]
     ]
-    closing = _closing(told, found=bool(points), now_found=bool(at_once))
-    return section(title, [*points, *closing], width) if points else section("", closing, width)
+    cut = ["the search was cut short to spare the head; there may be more"] if told["cut"] else []
+    if at_once:
+        return section("It would start now", [*at_once, *cut], width)
+    if sooner:
+        return section("It would start sooner, though not now", [*sooner, *cut], width)
+    if not told["searched"]:
+        return ""
+    none = "No change of one or two things that it asks for would let it start now."
+    unknown = (
+        "Whether a change would let it start now is not known: the search was cut short to spare the head."
+    )
+    return "\n".join(laid_out(unknown if cut else none, width))
 
 
 def _sooner(change: "Told", now: float) -> str:
@@ -113,15 +132,6 @@ def _way(change: "Told", job: int | None) -> str:
     if change["command"] or job is None or not options:
         return str(change["command"] or options)
     return f"hn job cancel {job}, then submit it again with {options}"
-
-
-def _closing(told: "Told", *, found: bool, now_found: bool) -> list[tuple[str, str]]:
-    if not told["searched"]:
-        return []
-    if told["cut"]:
-        more = "there may be more ways" if found else "there may be a way"
-        return [(f"the search was cut short to spare the head: {more}", "")]
-    return [] if now_found else [("nothing that can be changed about it would let it start now", "")]
 
 
 def _tasks(tasks: "Iterable[Told]") -> list[str]:

@@ -4,7 +4,14 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
 from headnode.core.model.job import JobRequest, NodeGroupOp
-from headnode.core.model.quantities import FOREVER, Priority, Seconds, format_priority, format_run_time
+from headnode.core.model.quantities import (
+    FOREVER,
+    HIGHEST,
+    Priority,
+    Seconds,
+    format_priority,
+    format_run_time,
+)
 from headnode.core.scheduling.counterfactuals.axes import MINUTE, What, asked_size
 from headnode.core.scheduling.counterfactuals.search import Change, Offer
 from headnode.core.scheduling.reasons import counted
@@ -100,7 +107,8 @@ def _memory(change: Change, asked: JobRequest) -> str:
 
 
 def _priority(change: Change, _: JobRequest) -> str:
-    return f"with priority {format_priority(Priority(change.value))} or higher"
+    or_higher = "" if change.value == HIGHEST else " or higher"
+    return f"with priority {format_priority(Priority(change.value))}{or_higher}"
 
 
 def _plain(words: str) -> Callable[[Change, JobRequest], str]:
