@@ -4,7 +4,7 @@ from headnode.apps.cli.command import FORMAT, Command
 from headnode.apps.cli.options import Option, nearest, usage
 from headnode.apps.cli.period import DAY, SINCE, UNTIL, period, told_on_terminal
 from headnode.apps.cli.screens.cluster import PARAM_COLUMNS, param_row, past, view
-from headnode.apps.cli.screens.predictions import NONE_YET, PREDICTION_COLUMNS, prediction_rows, trailer
+from headnode.apps.cli.screens.judged import NONE_YET, PREDICTION_COLUMNS, prediction_rows, trailer
 from headnode.apps.cli.sheet import Sheet
 from headnode.apps.cli.words import counted
 
