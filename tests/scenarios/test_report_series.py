@@ -200,22 +200,22 @@ KTH = {"UnixStartTime": "843480031", "TimeZone": "3600", "TimeZoneString": "Euro
 
 
 def test_a_log_that_says_when_it_began_gets_dates_of_its_own_time_zone() -> None:
-    dates = calendar(KTH, 1e7)
+    dates = calendar(KTH, 0, 1e7)
     assert (dates.said(0), dates.zone) == ("Mon 23 Sep 1996, 14:00", "UTC+02:00")
     assert dates.said(dates.midnight) == "Mon 23 Sep 1996, 00:00"
-    older = calendar({**KTH, "TimeZoneString": "Nowhere/Nothing"}, 1e7)
+    older = calendar({**KTH, "TimeZoneString": "Nowhere/Nothing"}, 0, 1e7)
     assert (older.said(0), older.zone) == ("Mon 23 Sep 1996, 13:00", "UTC+01:00")
 
 
 @pytest.mark.parametrize("began", ["", "0", "-5", "soon", "9" * 14, "9" * 400, "１２３"])
 def test_a_log_that_does_not_gets_days(began: str) -> None:
-    dates = calendar({**KTH, "UnixStartTime": began}, 1e7)
+    dates = calendar({**KTH, "UnixStartTime": began}, 0, 1e7)
     assert (dates.said(90061), dates.axis(86400), dates.midnight) == ("day 1, 01:01", 1, 0)
 
 
 @pytest.mark.parametrize("zone", ["../../etc/passwd", "\x00", "", "Europe"])
 def test_a_time_zone_that_is_none_is_not_believed(zone: str) -> None:
-    assert calendar({**KTH, "TimeZoneString": zone, "TimeZone": "9999999"}, 1e7).zone == "UTC"
+    assert calendar({**KTH, "TimeZoneString": zone, "TimeZone": "9999999"}, 0, 1e7).zone == "UTC"
 
 
 def unpacked(column: Column) -> "list[float] | list[str]":
@@ -236,3 +236,9 @@ def test_numbers_that_are_packed_come_out_as_they_were(numbers: list[float], kin
 
 def test_job_numbers_of_any_length_are_kept() -> None:
     assert unpacked(packed_text(["1", "9" * 60])) == ["1", "9" * 60]
+
+
+def test_seconds_are_said_of_a_log_that_is_over_within_an_hour() -> None:
+    assert calendar(KTH, 50, 3649).said(9) == "Mon 23 Sep 1996, 14:00:40"
+    assert calendar({}, 50, 3649).said(61) == "day 0, 00:01:01"
+    assert calendar({}, 50, 3650).said(61) == "day 0, 00:01"

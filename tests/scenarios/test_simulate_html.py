@@ -95,7 +95,7 @@ def test_the_page_says_first_what_was_found(log: Path) -> None:
 def test_the_figures_are_those_of_the_simulation(log: Path) -> None:
     words = ("--compare", "fcfs,easy,conservative")
     printed = json.loads(run(log, *words, "--json").stdout)
-    head, *rows = table(drawn(log, *words), "Figures of each policy over 5 jobs")
+    head, *rows = table(drawn(log, *words), "Figures of each policy")
     assert [row[0] for row in rows] == ["fcfs", "easy", "conservative"]
     for row, figures in zip(rows, printed, strict=True):
         shown = dict(zip(head, row, strict=True))

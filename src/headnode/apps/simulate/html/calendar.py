@@ -6,6 +6,7 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 DAY = 86400  # seconds
+_HOUR = 3600
 _LATEST = datetime(2200, 1, 1, tzinfo=UTC).timestamp()  # later dates are slips of the pen
 _FARTHEST = 14 * 3600  # seconds that a time zone may be away from UTC
 
@@ -15,10 +16,12 @@ class Calendar(NamedTuple):
 
     Unit:  seconds since 1970, as the clocks on the wall beside the machine count them, for `zero`; None
            where the log tells no date.  `zone` names these clocks.
+           A `brief` log is over within an hour: there, seconds count.
     """
 
     zero: float | None
     zone: str
+    brief: bool = False
 
     @property
     def title(self) -> str:
@@ -41,9 +44,12 @@ class Calendar(NamedTuple):
         """
         if self.zero is None:
             days, rest = divmod(int(seconds), DAY)
-            return f"day {days:,}, {rest // 3600:02}:{rest % 3600 // 60:02}"
+            return f"day {days:,}, {rest // 3600:02}:{rest % 3600 // 60:02}" + self._second(rest % 60)
         when = datetime.fromtimestamp(self.zero + seconds, UTC)
-        return f"{when:%a} {when.day} {when:%b %Y, %H:%M}"
+        return f"{when:%a} {when.day} {when:%b %Y, %H:%M}" + self._second(when.second)
+
+    def _second(self, second: int) -> str:
+        return f":{second:02}" if self.brief else ""
 
     @property
     def midnight(self) -> float:
@@ -51,20 +57,20 @@ class Calendar(NamedTuple):
         return 0 if self.zero is None else -(self.zero % DAY)
 
 
-def calendar(header: Mapping[str, str], last: float) -> Calendar:
-    """Read the calendar of a log whose last job ends `last` seconds after its second 0.
+def calendar(header: Mapping[str, str], first: float, last: float) -> Calendar:
+    """Read the calendar of a log that goes from its second `first` to its second `last`.
 
     The difference from UTC is that of the log's first day, all year: clocks that are set back would show two
     jobs at once.
 
     Source:  "The Standard Workload Format": UnixStartTime, TimeZoneString, TimeZone (older, seconds).
     """
-    began = _seconds(header.get("UnixStartTime", ""))
+    began, brief = _seconds(header.get("UnixStartTime", "")), last - first < _HOUR
     # Logs that were made anonymous say 0; nobody had a cluster in 1970.
     if began is None or began <= 0 or began + last > _LATEST:
-        return Calendar(None, "")
+        return Calendar(None, "", brief)
     shift = datetime.fromtimestamp(began, UTC).astimezone(_zone(header)).utcoffset() or timedelta()
-    return Calendar(began + shift.total_seconds(), timezone(shift).tzname(None))
+    return Calendar(began + shift.total_seconds(), timezone(shift).tzname(None), brief)
 
 
 def _zone(header: Mapping[str, str]) -> tzinfo:

@@ -26,12 +26,15 @@ function span(seconds) {
   return parts.slice(0, 2).join(" ") || "0 s";
 }
 
+// Of a log that is over within an hour, the seconds count.
 function moment(seconds) {
-  const minutes = (of) => new Date(of * 1000).toISOString().slice(11, 16);
-  if (known.zero === null) return `day ${counted(Math.floor(seconds / DAY))}, ${minutes(seconds)}`;
-  const date = new Date((known.zero + seconds) * 1000);
-  const day = date.toLocaleDateString("en-GB", { timeZone: "UTC", weekday: "short", day: "numeric", month: "short", year: "numeric" });
-  return `${day.replace(",", "")}, ${minutes(known.zero + seconds)}`;
+  if (known.zero === null) {
+    const clock = [(seconds % DAY) / 3600, (seconds % 3600) / 60, ...(known.brief ? [seconds % 60] : [])];
+    return `day ${counted(Math.floor(seconds / DAY))}, ${clock.map((part) => String(Math.floor(part)).padStart(2, "0")).join(":")}`;
+  }
+  const date = new Date((known.zero + seconds) * 1000).toUTCString(); // Mon, 03 Sep 1996 14:00:31 GMT
+  const [, week, day, rest, time, second] = /(\w+), 0?(\d+) (.*) (\d+:\d+)(:\d+)/.exec(date);
+  return `${week} ${day} ${rest}, ${time}${known.brief ? second : ""}`;
 }
 
 const onAxis = (seconds) => (known.zero === null ? seconds / DAY : (known.zero + seconds) * 1000);
@@ -102,7 +105,7 @@ const WAITS = [ // up to so many seconds, in this colour
   [21600, "up to 6 h", "#d9ab2c"], [DAY, "up to a day", "#e07b39"], [Infinity, "over a day", "#d2455f"],
 ];
 const MOST_BARS = 4000;
-const STEPS = [60, 300, 600, 1800, 3600, 10800, 21600, DAY, 2 * DAY, 7 * DAY]; // between marks, in seconds
+const STEPS = [1, 5, 10, 30, 60, 300, 600, 1800, 3600, 10800, 21600, DAY, 2 * DAY, 7 * DAY]; // between marks, in seconds
 
 class Gantt {
   constructor(jobs, policies) {
@@ -226,7 +229,7 @@ class Gantt {
     const layout = structuredClone(known.gantt.layout);
     layout.xaxis.range = [onAxis(this.begin), onAxis(this.begin + this.length)];
     if (known.zero === null) Object.assign(layout.xaxis, this.marks());
-    else layout.xaxis.range = layout.xaxis.range.map((ms) => new Date(ms).toISOString().slice(0, 19));
+    else layout.xaxis.range = layout.xaxis.range.map((ms) => new Date(ms).toISOString().slice(0, 23));
     return layout;
   }
 
@@ -237,7 +240,7 @@ class Gantt {
     const seconds = Array.from({ length: Math.floor((this.begin + this.length) / step) - first + 1 }, (_, mark) => (first + mark) * step);
     const said = (second, mark) => {
       const [day, time] = moment(second).split(", ");
-      return step % DAY === 0 ? day : mark === 0 || time === "00:00" ? `${time}<br>${day}` : time;
+      return step % DAY === 0 ? day : mark === 0 || Number(time.replaceAll(":", "")) === 0 ? `${time}<br>${day}` : time;
     };
     return { tickvals: seconds.map(onAxis), ticktext: seconds.map(said) };
   }
@@ -245,7 +248,8 @@ class Gantt {
   say(shown, all) {
     const what = shown < all
       ? `${counted(all)} jobs run in this period: too many to see. The ${counted(shown)} that take most room are shown; choose a shorter period to see all.`
-      : `All ${counted(all)} jobs that run in this period are shown.`;
+      : { 0: "No job runs in this period.", 1: "One job runs in this period." }[all]
+        || `All ${counted(all)} jobs that run in this period are shown.`;
     const chosen = this.shown === null ? "" : ` Job ${this.jobs.numbers[this.shown]} is outlined.`;
     at("gantt-said").textContent = `${this.policy.name}, ${moment(this.begin)} to ${moment(this.begin + this.length)}. ${what}${chosen}`;
   }
@@ -254,7 +258,7 @@ class Gantt {
     const begin = at("gantt-begin");
     at("gantt-policy").value = this.policies.indexOf(this.policy);
     begin.value = known.zero === null ? +(this.begin / DAY).toFixed(3)
-      : new Date((known.zero + this.begin) * 1000).toISOString().slice(0, 16);
+      : new Date((known.zero + this.begin) * 1000).toISOString().slice(0, known.brief ? 19 : 16);
     const length = at("gantt-length");
     length.value = [...length.options].some((option) => Number(option.value) === this.length) ? this.length : "";
     at("gantt-back").disabled = this.begin <= known.first;

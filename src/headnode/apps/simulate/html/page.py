@@ -46,6 +46,7 @@ def _known(about: Study, curves: OverTime) -> dict[str, Any]:
     """Return what the program of the page must know; times in seconds on the log's clock."""
     return {
         "zero": about.calendar.zero,
+        "brief": about.calendar.brief,
         "first": about.first,
         "last": about.last,
         "charts": _charts(about, curves),

@@ -43,14 +43,15 @@ def begin(about: Study) -> Iterator[_Element]:
 
 
 def _facts(about: Study) -> Iterator[str]:
-    yield f"{len(about.workload.numbers):,} jobs"
+    jobs = len(about.workload.numbers)
+    yield f"{jobs:,} job{'' if jobs == 1 else 's'}"
     machine = about.simulation.machine
     nodes = (
         ""
         if machine is None
         else f" on {len(machine.nodes):,} {'whole ' if machine.whole_nodes else ''}nodes"
     )
-    yield f"{about.processors:,} processors{nodes}"
+    yield f"{about.processors:,} processor{'' if about.processors == 1 else 's'}{nodes}"
     yield f"{about.calendar.said(about.first)} to {about.calendar.said(about.last)}"
     yield f"ties {about.simulation.outcomes[0].ties.value}"
     header = about.simulation.log.header
@@ -159,7 +160,11 @@ def machine(about: Study) -> _Element:
         E.option(plain(one.outcome.policy), value=str(place)) for place, one in enumerate(about.found)
     ]
     lengths = [E.option(title, value=str(seconds)) for seconds, title in LENGTHS]
-    kind = {"type": "number", "step": "any"} if about.calendar.zero is None else {"type": "datetime-local"}
+    kind = (
+        {"type": "number", "step": "any"}
+        if about.calendar.zero is None
+        else {"type": "datetime-local", "step": "1" if about.calendar.brief else "60"}
+    )
     unit = "From day" if about.calendar.zero is None else f"From ({about.calendar.zone})"
     controls = E.div(
         E.label("Policy", E.select(*policies, id="gantt-policy")),

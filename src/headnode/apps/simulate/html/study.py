@@ -44,5 +44,5 @@ def study(name: str, simulation: Simulation, remarks: Sequence[str]) -> Study:
     """Look at a simulation."""
     work = simulation.log.workload
     last = max(max(ends(work, outcome.starts)) for outcome in simulation.outcomes)
-    dates = calendar(simulation.log.header, last)
+    dates = calendar(simulation.log.header, work.submits[0], last)
     return Study(name, simulation, remarks, dates, findings(simulation), work.submits[0], last)

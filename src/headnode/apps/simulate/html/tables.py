@@ -49,8 +49,7 @@ def figures_table(found: Sequence[Finding]) -> _Element:
     ]
     heads = ["Policy", *(column.title for column in _COLUMNS)]
     heads += [] if len(found) == 1 else ["Jobs earlier", "Jobs later"]
-    jobs = found[0].outcome.figures.jobs
-    return table(f"Figures of each policy over {jobs:,} jobs", heads, rows)
+    return table("Figures of each policy", heads, rows)
 
 
 def _cells(column: _Column, found: Sequence[Finding]) -> list[Content]:
