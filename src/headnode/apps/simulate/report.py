@@ -3,14 +3,15 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from headnode.apps.simulate.machine import Machine
 from headnode.apps.simulate.simulation import Outcome, Simulation
 from headnode.core.formats.swf import Log, Noticed
 
 
 def documents(simulation: Simulation) -> list[dict[str, Any]]:
     """Return a document for each policy; times in seconds."""
-    about = _about(simulation.log)
-    return [_document(outcome) | about for outcome in simulation.outcomes]
+    of_log = about(simulation.log) | _described(simulation.machine)
+    return [_document(outcome) | of_log for outcome in simulation.outcomes]
 
 
 def _document(outcome: Outcome) -> dict[str, Any]:
@@ -23,7 +24,8 @@ def _document(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _about(log: Log) -> dict[str, Any]:
+def about(log: Log) -> dict[str, Any]:
+    """Return the size of the machine, and what was noticed about the log."""
     return {
         "processors": log.processors,
         "remarks": [
@@ -31,6 +33,12 @@ def _about(log: Log) -> dict[str, Any]:
             for remark, noticed in log.remarks.items()
         ],
     }
+
+
+def _described(machine: Machine | None) -> dict[str, Any]:
+    if machine is None:
+        return {}
+    return {"nodes": len(machine.nodes), "whole_nodes": machine.whole_nodes}
 
 
 def rows(simulation: Simulation) -> list[dict[str, str]]:

@@ -7,14 +7,25 @@ from headnode.apps.cli.period import SINCE, UNTIL, period, told_on_terminal
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from typing import Protocol, TypeVar
 
     from headnode.apps.cli.options import Asked
     from headnode.apps.cli.output import Output
     from headnode.apps.client.client import Client
     from headnode.apps.simulate.machine import Machine
-    from headnode.apps.simulate.simulation import Scene, Simulation
+    from headnode.apps.simulate.simulation import Progress, Scene, Simulation
     from headnode.core.formats.swf import Log
     from headnode.core.scheduling.pool.ties import Ties
+
+    T = TypeVar("T", covariant=True)
+
+    class Replay(Protocol[T]):
+        """Replays a log under some policies, and tells how far it is."""
+
+        def __call__(
+            self, path: str, policies: Sequence[str], scene: Scene, progress: Progress = ...
+        ) -> T: ...
+
 
 DEFAULT_POLICY = "easy"
 _COLUMNS = ("Policy", "Jobs", "Mean wait (s)", "Bounded slowdown", "Utilisation", "Makespan (s)")
@@ -46,6 +57,8 @@ def _replay_history(asked: "Asked", client: "Client", out: "Output") -> int:
 
 def _replay(asked: "Asked", path: str, remarks: "Callable[[Log], Iterator[str]]", out: "Output") -> int:
     policies, starts_file = _policies(asked), asked.text("starts")
+    if asked.flag("predictions"):
+        return _predict(asked, path, remarks, out)
     if starts_file is not None and len(policies) > 1:
         raise usage("a starts file is for one policy", "leave out --compare, or --starts")
     from headnode.apps.simulate.html.report_file import check_report
@@ -63,6 +76,31 @@ def _replay(asked: "Asked", path: str, remarks: "Callable[[Log], Iterator[str]]"
     if report is not None:
         _write_report(report, asked, simulation, noticed, out)
     _show(simulation, out)
+    return 0
+
+
+def _predict(asked: "Asked", path: str, remarks: "Callable[[Log], Iterator[str]]", out: "Output") -> int:
+    """Tell how often predicted starts would have held."""
+    for other in ("starts", "html"):
+        if asked.text(other) is not None:
+            raise usage(f"with --predictions there is no --{other}", "ask for one after the other")
+    from headnode.apps.cli.screens.foretold import COLUMNS, how_to_read, rows
+    from headnode.apps.cli.sheet import Sheet
+    from headnode.apps.simulate.predictions import documents, predict
+
+    predictions = _with_progress(predict, path, _policies(asked), _scene(asked))
+    for remark in remarks(predictions.log):
+        out.note(remark)
+    data, trailer = documents(predictions), how_to_read(predictions)
+    out.sheet(
+        Sheet(
+            "Policy",
+            rows(predictions),
+            data if len(data) > 1 else data[0],
+            columns=COLUMNS,
+            trailer=trailer,
+        )
+    )
     return 0
 
 
@@ -132,20 +170,24 @@ def _machine(asked: "Asked") -> "Machine | None":
 
 
 def _simulated(log: str, policies: "Sequence[str]", scene: "Scene") -> "Simulation":
-    """Simulate; on a terminal, a line that is gone at the end shows how far it is."""
-    import sys
-
     from headnode.apps.simulate.simulation import simulate
 
+    return _with_progress(simulate, log, policies, scene)
+
+
+def _with_progress(replay: "Replay[T]", log: str, policies: "Sequence[str]", scene: "Scene") -> "T":
+    """Replay; on a terminal, a line that is gone at the end shows how far it is."""
+    import sys
+
     if not sys.stderr.isatty():
-        return simulate(log, policies, scene)
+        return replay(log, policies, scene)
 
     def told(policy: str, come: int, jobs: int) -> None:
         sys.stderr.write(f"\r\033[K{policy}: {come * 100 // jobs} % of {jobs} jobs")
         sys.stderr.flush()
 
     try:
-        return simulate(log, policies, scene, told)
+        return replay(log, policies, scene, told)
     finally:
         sys.stderr.write("\r\033[K")
 
@@ -187,6 +229,11 @@ COMMANDS = (
             ),
             Option("whole-nodes", "", "With --nodes: every job takes whole nodes, and shares none"),
             Option("html", "FILE", "Write a report to look at in a browser: one file, no network needed"),
+            Option(
+                "predictions",
+                "",
+                "Instead of figures: tell every job that must wait when it starts, and how often that held",
+            ),
             Option("starts", "FILE", "Write job,submit,start,end,processors of every job, in seconds"),
         ),
         example="hn simulate SDSC-SP2.swf.gz --processors 128 --compare fcfs,easy,conservative",

@@ -1,0 +1,125 @@
+"""How often predicted starts would have held: a log lived through again, each job told when it starts."""
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import msgspec
+
+from headnode.apps.simulate.log_file import read_log
+from headnode.apps.simulate.report import about
+from headnode.apps.simulate.simulation import Progress, Scene
+from headnode.core.formats.swf import Log
+from headnode.core.model.errors import BadRequest
+from headnode.core.scheduling.pool.policies import POLICIES
+from headnode.core.scheduling.pool.replay import replay
+from headnode.core.scheduling.predicting.foretelling import Foretelling
+from headnode.core.scheduling.predicting.manners import MANNERS
+from headnode.core.scheduling.predicting.scores import Score, by_predicted_wait, score
+
+DAY = 86_400
+WARM_UP = 30 * DAY  # seconds, or half of a log that is shorter than twice that
+
+
+def _untold(_policy: str, _come: int, _jobs: int) -> None:
+    """Nobody wants to know."""
+
+
+class Foretold(NamedTuple):
+    """How the predictions under a policy turned out: all, of jobs that had to wait, and by what was told.
+
+    `seconds` are those of reading the log and replaying it; `jobs` are those of the log, the ones that only
+    taught among them.
+    """
+
+    policy: str
+    jobs: int
+    all: Score
+    waited: Score
+    by_predicted_wait: dict[str, Score]
+    seconds: float
+
+
+class Predictions(NamedTuple):
+    """A log, how many seconds of it only taught, and how predictions turned out under each policy."""
+
+    log: Log
+    scene: Scene
+    warm_up: float
+    outcomes: tuple[Foretold, ...]
+
+
+def predict(path: str, policies: Sequence[str], scene: Scene, progress: Progress = _untold) -> Predictions:
+    """Replay the log at `path` under each of the policies and predict the start of each job that must wait.
+
+    A prediction is made when the job comes, from what was known then; those of the first 30 days only
+    teach, or of the first half of a log of less than 60 days.
+
+    Raises:  BadRequest ``policy`` and ``predictions`` before anything is read, and what `read_log` raises.
+    """
+    for policy in policies:
+        _check(policy, scene)
+    began = time.perf_counter()
+    log = read_log(path, scene.processors, whose=True)
+    reading = time.perf_counter() - began
+    warm_up = min(WARM_UP, (log.workload.submits[-1] - log.workload.submits[0]) / 2)
+    outcomes = []
+    for policy in policies:
+        began = time.perf_counter()
+        found = _foretold(log, policy, scene, warm_up, partial(progress, policy))
+        outcomes.append(found._replace(seconds=reading + time.perf_counter() - began))
+    return Predictions(log, scene, warm_up, tuple(outcomes))
+
+
+def _check(policy: str, scene: Scene) -> None:
+    if scene.through_engine:
+        raise BadRequest(
+            code="predictions",
+            what="predictions over a log are made for a pool of processors, not through the engine",
+            fix="leave out --engine and --nodes; --processors gives the size of the pool",
+        )
+    if policy not in MANNERS:
+        raise BadRequest(
+            code="policy",
+            what=f"there is no policy {policy!r} to make predictions for",
+            fix=f"choose {', '.join(MANNERS)}",
+        )
+
+
+def _foretold(
+    log: Log, policy: str, scene: Scene, warm_up: float, progress: Callable[[int, int], None]
+) -> Foretold:
+    workload, jobs = log.workload, len(log.workload.submits)
+    made = POLICIES[policy](workload, log.processors, scene.ties)
+    foretelling = Foretelling(workload, made, MANNERS[policy])
+    replay(workload, foretelling, scene.ties, lambda come: progress(come, jobs))
+    counted = [one for one in foretelling.judged if one.made >= workload.submits[0] + warm_up]
+    return Foretold(
+        policy,
+        jobs,
+        score(counted),
+        score([one for one in counted if one.waited]),
+        by_predicted_wait(counted),
+        seconds=0.0,
+    )
+
+
+def documents(predictions: Predictions) -> list[dict[str, Any]]:
+    """Return a document for each policy: parts of the jobs as fractions, times in seconds."""
+    of_log = about(predictions.log) | {"warm_up": predictions.warm_up, "ties": predictions.scene.ties.value}
+    return [_document(outcome) | of_log for outcome in predictions.outcomes]
+
+
+def _document(outcome: Foretold) -> dict[str, Any]:
+    return {
+        "policy": outcome.policy,
+        "jobs": outcome.jobs,
+        "seconds": outcome.seconds,
+        "all": msgspec.to_builtins(outcome.all),
+        "waited": msgspec.to_builtins(outcome.waited),
+        "by_predicted_wait": [
+            {"predicted_wait": wait, **msgspec.to_builtins(score)}
+            for wait, score in outcome.by_predicted_wait.items()
+        ],
+    }
