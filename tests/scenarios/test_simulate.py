@@ -254,6 +254,8 @@ def test_nodes_can_be_described(log: Path, tmp_path: Path) -> None:
         run(log, "--json", "--nodes", *words) for words in (("2x2",), (nodes,), (nodes, "--whole-nodes"))
     )
     assert json.loads(of_word.stdout)["processors"] == 4
+    assert json.loads(of_word.stdout)["nodes"] == 2
+    assert json.loads(whole.stdout)["whole_nodes"] is True
     assert json.loads(of_word.stdout)["mean_wait"] == json.loads(of_file.stdout)["mean_wait"] == 29 / 4
     assert json.loads(whole.stdout)["mean_wait"] > 29 / 4
     refused = run(log, "--nodes", "2x2", "--processors", 4)
