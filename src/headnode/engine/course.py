@@ -16,6 +16,7 @@ from headnode.core.model.quantities import NEVER, Instant, JobId
 from headnode.core.scheduling.decision import Grow, Plan, Shares, Start
 from headnode.core.scheduling.need import licence_wishes, licences_of, memory_of
 from headnode.core.scheduling.policies import Policy
+from headnode.core.scheduling.terrain import Ground
 from headnode.core.scheduling.view import NodeView, RunningJob, Turn, View, WaitingClass
 
 Lasts = Callable[[JobId], float]
@@ -40,14 +41,20 @@ def first_in_queue(view: View, most: int) -> View:
 
 
 def run_course(
-    view: View, policy: Policy, ends: Mapping[JobId, Instant], lasts: Lasts, stop: Callable[[], bool]
+    view: View,
+    policy: Policy,
+    ends: Mapping[JobId, Instant],
+    lasts: Lasts,
+    stop: Callable[[], bool],
+    coarse: float = 0.0,
 ) -> Course:
     """Let running jobs end when `ends` says, and waiting ones run as long as `lasts` says.
 
-    The policy sees users' limits, as ever.  `stop` is asked before each of its plans.
+    The policy sees users' limits, as ever.  `stop` is asked before each of its plans.  Ends that are closer
+    to each other than the part `coarse` of their distance from now count as one, the last of them.
     Cost:  one plan for each instant at which jobs end, until all that wait have started.
     """
-    scene = _Scene(view, ends)
+    scene = _Scene(view, ends, coarse)
     starts: dict[JobId, Instant] = {}
     while scene.queue:
         if stop():
@@ -66,9 +73,9 @@ def run_course(
 class _Scene:
     """The cluster as it will be: what the view said, and what has happened since."""
 
-    def __init__(self, view: View, ends: Mapping[JobId, Instant]) -> None:
-        self.now = view.now
-        self._view, self._before = view, view.before
+    def __init__(self, view: View, ends: Mapping[JobId, Instant], coarse: float) -> None:
+        self.now, self._coarse = view.now, coarse
+        self._view, self._before, self._terrain = view, view.before, view.terrain()
         self._nodes = dict(view.nodes)
         self._running = {job.job: job for job in view.running}
         self._licences = dict(view.licences)
@@ -79,14 +86,16 @@ class _Scene:
 
     def view(self) -> View:
         """Return what the policy may know now."""
+        nodes = dict(self._nodes)
         return View(
             now=self.now,
-            nodes=dict(self._nodes),
+            nodes=nodes,
             queue=[WaitingClass(request, tuple(turns)) for request, turns in self.queue.items()],
             running=tuple(self._running.values()),
             licences=dict(self._licences),
             depth=self._view.depth,
             before=self._before,
+            ground=Ground(nodes, self._terrain),  # nothing of it changes with what runs
         )
 
     def start(self, start: Start, lasts: float) -> None:
@@ -127,9 +136,12 @@ class _Scene:
         then = min(self._ends[0][0] if self._ends else NEVER, wake)
         if then == NEVER:
             return False
+        together = then + self._coarse * (then - self._view.now)
         self.now = then
-        while self._ends and self._ends[0][0] <= then:
-            self._end(self._running.pop(heappop(self._ends)[1]))
+        while self._ends and self._ends[0][0] <= together:
+            at, job = heappop(self._ends)
+            self.now = max(self.now, at)
+            self._end(self._running.pop(job))
         return True
 
     def _end(self, job: RunningJob) -> None:

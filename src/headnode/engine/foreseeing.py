@@ -1,12 +1,11 @@
 """When queued jobs will start: the plan run ahead over users' limits, and over run times of the past.
 
-Nothing of it happens in a pass.  A picture is taken of the cluster, which is quick; the work on it may be
+Nothing of it happens in a pass.  A situation is taken of the cluster, which is quick; the work on it may be
 done anywhere, for it touches nothing; what came out is accepted, and the first prediction of each job kept.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
-from typing import NamedTuple
 
 import msgspec
 
@@ -27,6 +26,7 @@ from headnode.engine.ports import Prediction, Predictions
 
 REPLAYS = 3  # over predicted run times; the first takes the median of each
 MOST_JOBS, FEWEST_JOBS = 300, 10  # of the queue that are looked at: fewer where plans are slow
+COARSE = 0.02  # ends this close to each other, as a part of their distance from now, count as one
 CALIBRATED_BY = 2_000  # of the newest predictions that were judged, at the start of a head
 _NO_NEWS = (
     e.InstancesDispatched, e.InstancesStarted, e.InstancesEnded, e.InstancesStopping, e.ProgressSet,
@@ -44,49 +44,48 @@ class Expected(msgspec.Struct, frozen=True):
     p90: Instant | None = None
 
 
-class Picture(NamedTuple):
-    """All that is needed to look ahead.  Nobody changes it.
+class Situation(msgspec.Struct, frozen=True):
+    """All that is needed to look ahead.  Nobody changes it, and it can be sent elsewhere.
 
-    `ends` has the end of each running job, `lasts` the run time of each waiting one, in every replay.
+    `reserved`: what the policy has promised.  `ends` has the end of each running job, `lasts` the run time of
+    each waiting one, in every replay.
     """
 
     view: View
-    policy: Policy
-    policy_name: str
+    policy: str
     reserved: Mapping[JobId, Instant]
     ends: Mapping[JobId, Sequence[Instant]]
     lasts: Mapping[JobId, Sequence[Seconds]]
 
 
-class Outlook(NamedTuple):
-    """What was seen ahead of a picture.  `whole` unless it was cut short for want of time."""
+class Outlook(msgspec.Struct, frozen=True):
+    """What was seen ahead of a situation.  `whole` unless it was cut short for want of time."""
 
-    picture: Picture
     foreseen: Mapping[JobId, Foreseen]
     whole: bool
 
 
-def look_ahead(picture: Picture, stop: Callable[[], bool]) -> Outlook:
+def look_ahead(situation: Situation, policy: Policy, stop: Callable[[], bool]) -> Outlook:
     """Run the plan ahead, once with the limits and `REPLAYS` times with predicted run times.
 
     Touches nothing: it may be called beside everything else.
     Cost:  so many times that of `run_course`; at most one plan more once `stop` says so.
     """
-    view, policy, now = picture.view, picture.policy, picture.view.now
+    view, now = situation.view, situation.view.now
     limits = {JobId(turn[2]): each.request.run_time for each in view.queue for turn in each.turns}
-    by_limits = run_course(view, policy, {}, limits.__getitem__, stop)
+    by_limits = run_course(view, policy, {}, limits.__getitem__, stop, COARSE)
     futures = [by_limits]
     for replay in range(REPLAYS):
-        ends = {job: of_each[replay] for job, of_each in picture.ends.items()}
-        lasts = {job: of_each[replay] for job, of_each in picture.lasts.items()}
-        futures.append(run_course(view, policy, ends, lasts.__getitem__, stop))
+        ends = {job: of_each[replay] for job, of_each in situation.ends.items()}
+        lasts = {job: of_each[replay] for job, of_each in situation.lasts.items()}
+        futures.append(run_course(view, policy, ends, lasts.__getitem__, stop, COARSE))
     whole = all(future.whole for future in futures)
     foreseen = {}
-    for job in picture.lasts:
+    for job in situation.lasts:
         waits = [future.starts.get(job, NEVER) - now for future in futures]
         if whole or max(waits) < inf:
             foreseen[job] = foreseen_in(waits[1:], waits[0])
-    return Outlook(picture, foreseen, whole)
+    return Outlook(foreseen, whole)
 
 
 class Foreseer:
@@ -94,9 +93,9 @@ class Foreseer:
 
     def __init__(self, cluster: Cluster, kept: Predictions) -> None:
         self.experience = Experience(cluster)
-        self.changed = True  # something has happened since the last picture
+        self.changed = True  # something has happened since the last situation
         self.most_jobs = MOST_JOBS
-        self.made: Instant | None = None  # when the last picture was taken that was accepted
+        self.made: Instant | None = None  # when the last situation was taken that was accepted
         self._kept = kept
         self._expected: dict[JobId, Expected] = {}
         self._asked: dict[JobId, Asked] = {}  # of queued jobs
@@ -122,10 +121,8 @@ class Foreseer:
         """Return what is expected of a queued job; None when nobody has looked, or not so far back."""
         return self._expected.get(job)
 
-    def picture(
-        self, cluster: Cluster, view: View, policies: Mapping[str, Policy], plan: Plan | None, policy: str
-    ) -> Picture:
-        """Return a picture of the cluster; `view` and `plan` are those of its last pass."""
+    def situation(self, cluster: Cluster, view: View, plan: Plan | None, policy: str) -> Situation:
+        """Return a situation of the cluster; `plan` is that of its last pass."""
         self.changed = False
         view = first_in_queue(view, self.most_jobs)
         waiting = [JobId(turn[2]) for each in view.queue for turn in each.turns]
@@ -134,7 +131,7 @@ class Foreseer:
             job: _drawn(job, self.experience.history.forecast(self._asked_of(job, cluster)))
             for job in waiting
         }
-        return Picture(view, policies[policy], policy, reserved, self._ends(view.now), lasts)
+        return Situation(_bare(view), policy, reserved, self._ends(view.now), lasts)
 
     def _ends(self, now: Instant) -> dict[JobId, Sequence[Instant]]:
         forecast = self.experience.history.forecast
@@ -146,58 +143,58 @@ class Foreseer:
             for job, ran in self.experience.running.items()
         }
 
-    def accept(self, outlook: Outlook, cluster: Cluster, *, easily: bool = True) -> None:
+    def accept(
+        self, situation: Situation, outlook: Outlook, cluster: Cluster, *, easily: bool = True
+    ) -> None:
         """Take over what was seen; jobs that have started meanwhile are passed over.
 
         After one that was cut short fewer jobs are looked at; after one that came `easily`, more.
         """
-        picture = outlook.picture
-        self._adapt(outlook, easily=easily)
-        self.made = picture.view.now
-        waiting = [job for job in {**picture.lasts, **picture.reserved} if _is_queued(job, cluster)]
-        self._expected = {job: self._expectation(job, outlook) for job in waiting}
-        self._keep([job for job in waiting if job not in self._predicted], outlook)
+        self._adapt(len(situation.lasts), whole=outlook.whole, easily=easily)
+        self.made = situation.view.now
+        waiting = [job for job in {**situation.lasts, **situation.reserved} if _is_queued(job, cluster)]
+        self._expected = {job: self._expectation(job, situation, outlook) for job in waiting}
+        self._keep([job for job in waiting if job not in self._predicted], situation, outlook)
 
-    def _adapt(self, outlook: Outlook, *, easily: bool) -> None:
-        looked_at = len(outlook.picture.lasts)
-        if not outlook.whole:
+    def _adapt(self, looked_at: int, *, whole: bool, easily: bool) -> None:
+        if not whole:
             self.most_jobs = max(FEWEST_JOBS, looked_at // 2)
         elif easily and looked_at == self.most_jobs:
             self.most_jobs = min(MOST_JOBS, looked_at + looked_at // 2)
 
-    def _keep(self, jobs: Iterable[JobId], outlook: Outlook) -> None:
+    def _keep(self, jobs: Iterable[JobId], situation: Situation, outlook: Outlook) -> None:
         """Keep the first prediction of each of the jobs, unless a head before this one did."""
         fresh = []
         for job in jobs:
             known = self._kept.prediction(job)
-            made = known or self._prediction(job, outlook)
+            made = known or self._prediction(job, situation, outlook)
             if made is not None:
                 self._predicted[job] = made
             if made is not None and known is None:
                 fresh.append(made)
         self._kept.keep_predictions(fresh)
 
-    def _expectation(self, job: JobId, outlook: Outlook) -> Expected:
-        picture, foreseen = outlook.picture, outlook.foreseen.get(job)
-        now, reserved = picture.view.now, picture.reserved.get(job, NEVER)
+    def _expectation(self, job: JobId, situation: Situation, outlook: Outlook) -> Expected:
+        foreseen = outlook.foreseen.get(job)
+        now, reserved = situation.view.now, situation.reserved.get(job, NEVER)
         if foreseen is None:
             return Expected(promise=_known(reserved))
         by_limits = Instant(now + foreseen.by_limits)
-        at_most = min(reserved, by_limits) if picture.policy_name == "fcfs" else reserved
-        calibration = self._calibrations.setdefault(picture.policy_name, Calibration())
+        at_most = min(reserved, by_limits) if situation.policy == "fcfs" else reserved
+        calibration = self._calibrations.setdefault(situation.policy, Calibration())
         p50, p90 = calibration.expected(foreseen, Seconds(max(0.0, at_most - now)))
         promise = by_limits if reserved == NEVER else reserved
         return Expected(_known(promise), _known(now + p50), _known(now + p90))
 
-    def _prediction(self, job: JobId, outlook: Outlook) -> Prediction | None:
+    def _prediction(self, job: JobId, situation: Situation, outlook: Outlook) -> Prediction | None:
         expected, foreseen = self._expected[job], outlook.foreseen.get(job)
         if foreseen is None or expected.p50 is None:
             return None
-        now = outlook.picture.view.now
+        now = situation.view.now
         return Prediction(
             job=job,
             made=now,
-            policy=outlook.picture.policy_name,
+            policy=situation.policy,
             promise=expected.promise,
             p50=expected.p50,
             p90=expected.p90,
@@ -225,6 +222,12 @@ class Foreseer:
         foreseen = Foreseen(*(Seconds(at - judged.made) for at in (judged.middle, longest, promise)))
         calibration = self._calibrations.setdefault(judged.policy, Calibration())
         calibration.learn(foreseen, Seconds(judged.started - judged.made))
+
+
+def _bare(view: View) -> View:
+    """Return the view without what only explains, or saves work, where it was made."""
+    before = None if view.before is None else msgspec.structs.replace(view.before, waits={})
+    return msgspec.structs.replace(view, before=before, ground=None)
 
 
 def _drawn(job: JobId, forecast: Forecast) -> Sequence[Seconds]:

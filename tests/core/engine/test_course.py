@@ -12,7 +12,6 @@ from headnode.core.model.quantities import NEVER, Instant, JobId, Seconds
 from headnode.core.model.task import TaskSpec
 from headnode.core.scheduling.policies import POLICIES
 from headnode.engine.course import Course, first_in_queue, run_course
-from headnode.engine.passes import view_of
 
 
 def random_world(random: Random, policy: str) -> tuple[World, dict[int, float]]:
@@ -71,7 +70,7 @@ def course(world: World, lasts: dict[int, float], most: int = 1000, plans: int =
     """Foresee how the world goes on."""
     began, left = starts(world), iter(range(plans))
     ends = {job: Instant(began[job] + lasts[job]) for job in world.cluster.running}
-    view = first_in_queue(view_of(world.cluster, world.clock.now()), most)
+    view = first_in_queue(world.engine.view(world.clock.now()), most)
     policy = POLICIES[world.engine.settings.text("SchedulingPolicy")]
     return run_course(view, policy, ends, lambda job: lasts[job], lambda: next(left, None) is None)
 
@@ -122,7 +121,25 @@ def test_a_job_that_should_have_ended_is_expected_to_end_now() -> None:
 
 def test_the_view_is_left_as_it_was() -> None:
     world = scene(60, 60, 60)
-    view = view_of(world.cluster, world.clock.now())
+    view = world.engine.view(world.clock.now())
     before = repr(view)
     run_course(view, POLICIES["easy"], {}, lambda job: 10.0, lambda: False)
     assert repr(view) == before
+
+
+def test_ends_close_to_each_other_count_as_one_if_that_is_wanted() -> None:
+    world = World(1, 1, 1)
+    for _ in range(5):
+        world.submit(TaskSpec(command="x"), by=ADA, run_time=Seconds(1000))
+    now, view = world.clock.now(), world.engine.view(world.clock.now())
+    ends = {JobId(1): Instant(now + 100), JobId(2): Instant(now + 101), JobId(3): Instant(now + 110)}
+    plans = 0
+
+    def stop() -> bool:
+        nonlocal plans
+        plans += 1
+        return False
+
+    found = run_course(view, POLICIES["easy"], ends, lambda job: 10.0, stop, coarse=0.02)
+    assert found.starts == {4: now + 101, 5: now + 101}
+    assert plans == 2

@@ -2,18 +2,19 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from worlds import ADA, BOB, ROOT, World
 
 from headnode.core.lifecycle import commands as c
+from headnode.core.model.job import Licence
 from headnode.core.model.quantities import FOREVER, Instant, JobId, Seconds
 from headnode.core.model.task import TaskSpec
 from headnode.core.scheduling.policies import POLICIES
 from headnode.core.scheduling.predicting.run_times import Asked
 from headnode.engine import experience
 from headnode.engine.experience import Experience
-from headnode.engine.foreseeing import FEWEST_JOBS, MOST_JOBS, Expected, Foreseer, Outlook, look_ahead
-from headnode.engine.passes import view_of
+from headnode.engine.foreseeing import FEWEST_JOBS, Expected, Foreseer, Outlook, Situation, look_ahead
 
 HOUR = Seconds(3600.0)
 
@@ -49,16 +50,16 @@ class Foreseen(World):
         task = TaskSpec(command="x", minimum=size, maximum=size, rerunnable=True)
         return self.submit(task, by=by, name=name, run_time=limit, **options)
 
-    def picture(self) -> Any:
-        policy = self.engine.settings.text("SchedulingPolicy")
-        view, plan = view_of(self.cluster, self.clock.now()), self.engine.last_plan
-        return self.foreseer.picture(self.cluster, view, POLICIES, plan, policy)
+    def situation(self) -> Situation:
+        policy, view = self.engine.settings.text("SchedulingPolicy"), self.engine.view(self.clock.now())
+        return self.foreseer.situation(self.cluster, view, self.engine.last_plan, policy)
 
-    def look(self) -> Outlook:
-        """Look ahead and accept what is seen."""
-        outlook = look_ahead(self.picture(), lambda: False)
-        self.foreseer.accept(outlook, self.cluster)
-        return outlook
+    def look(self, *, plans: int = 1_000_000, easily: bool = True) -> bool:
+        """Look ahead and accept what is seen; return whether it was whole."""
+        situation, left = self.situation(), iter(range(plans))
+        outlook = look_ahead(situation, POLICIES[situation.policy], lambda: next(left, None) is None)
+        self.foreseer.accept(situation, outlook, self.cluster, easily=easily)
+        return outlook.whole
 
     def run_for(self, seconds: float) -> None:
         """Let time go by; then whatever runs comes to its end."""
@@ -172,9 +173,10 @@ def test_a_job_that_started_while_somebody_looked_is_not_predicted_afterwards() 
     world = Foreseen(1)
     world.add()
     waiting = world.add()
-    outlook = look_ahead(world.picture(), lambda: False)
+    situation = world.situation()
+    outlook = look_ahead(situation, POLICIES["easy"], lambda: False)
     world.run_for(10)
-    world.foreseer.accept(outlook, world.cluster)
+    world.foreseer.accept(situation, outlook, world.cluster)
     assert world.journal.prediction(waiting) is None
     assert world.foreseer.expected(waiting) is None
 
@@ -205,8 +207,6 @@ def test_predictions_that_came_too_soon_make_later_ones_later() -> None:
 
 
 def _urgent(world: World, job: JobId) -> Any:
-    import msgspec
-
     return msgspec.structs.replace(world.cluster.spec(world.cluster.job(job)), priority=4000)
 
 
@@ -252,16 +252,35 @@ def test_when_time_runs_out_fewer_jobs_are_looked_at_and_more_when_it_was_easy()
     world = Foreseen(1)
     for _ in range(101):
         world.add()
-    plans = iter(range(60))
-    outlook = look_ahead(world.picture(), lambda: next(plans, None) is None)
-    world.foreseer.accept(outlook, world.cluster)
-    assert (outlook.whole, world.foreseer.most_jobs) == (False, 50)
-    assert len(outlook.picture.lasts) == 100
+    assert not world.look(plans=60)
+    assert world.foreseer.most_jobs == 50
     for most in (75, 112):
-        world.look()
+        assert world.look()
         assert world.foreseer.most_jobs == most
-    world.foreseer.accept(world.look(), world.cluster, easily=False)
-    assert FEWEST_JOBS <= world.foreseer.most_jobs <= MOST_JOBS
+    for _ in range(5):
+        world.look(plans=1)
+    assert world.foreseer.most_jobs == FEWEST_JOBS
+    world.look(easily=False)
+    assert world.foreseer.most_jobs == FEWEST_JOBS
+
+
+def test_a_situation_says_the_same_where_it_was_sent() -> None:
+    world = Foreseen(2, 4)
+    world.do(
+        c.SetParameter(by=ROOT, name="SchedulingPolicy", value="conservative"),
+        c.SetParameter(by=ROOT, name="Licences", value="solver:2"),
+    )
+    taught(world, "solve", used=360)
+    for size in (4, 2, 3, 1, 2, 4):
+        world.add("solve", minimum=size, maximum=size + 1, licences=(Licence("solver", 1),))
+    world.add(hours=FOREVER, exclusive=True)
+    world.look()
+    situation = world.situation()
+    sent = msgspec.msgpack.decode(msgspec.msgpack.encode(situation), type=Situation)
+    assert sent == situation
+    outlook = look_ahead(sent, POLICIES["conservative"], lambda: False)
+    assert outlook == look_ahead(situation, POLICIES["conservative"], lambda: False)
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(outlook), type=Outlook) == outlook
 
 
 # Learning

@@ -1,0 +1,1 @@
+"""Looks ahead for the head: a process of its own, so that the head goes on meanwhile."""

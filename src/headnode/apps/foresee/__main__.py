@@ -1,0 +1,62 @@
+"""Look ahead for a head: reads situations from standard input, writes what it sees to standard output.
+
+Each message is MessagePack behind its length.  It ends when the head has hung up, or is gone.
+"""
+
+import os
+import signal
+import sys
+import time
+from typing import BinaryIO
+
+import msgspec
+
+from headnode.core.scheduling.policies import POLICIES
+from headnode.engine.foreseeing import Outlook, Situation, look_ahead
+
+NICE = 10  # the head, its agents and their jobs go first
+HEADER = 4  # bytes of the length
+
+
+class Question(msgspec.Struct, frozen=True):
+    """Look ahead, for so many seconds at most."""
+
+    situation: Situation
+    seconds: float
+
+
+def main() -> int:
+    """Answer questions until there are no more; return the exit status."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is meant for the head, which will hang up
+    os.nice(NICE)
+    head = os.getppid()
+    questions = msgspec.msgpack.Decoder(Question)
+    while (message := _read(sys.stdin.buffer)) is not None:
+        answer = msgspec.msgpack.encode(_answer(questions.decode(message), head))
+        sys.stdout.buffer.write(len(answer).to_bytes(HEADER, "big") + answer)
+        sys.stdout.buffer.flush()
+    return 0
+
+
+def _answer(question: Question, head: int) -> Outlook:
+    """Look ahead until the time is over, or the head is gone."""
+    until = time.monotonic() + question.seconds
+
+    def stop() -> bool:
+        return time.monotonic() > until or os.getppid() != head
+
+    return look_ahead(question.situation, POLICIES[question.situation.policy], stop)
+
+
+def _read(stream: BinaryIO) -> bytes | None:
+    """Return the next message; None when the stream has ended, maybe inside of one."""
+    header = stream.read(HEADER)
+    if len(header) < HEADER:
+        return None
+    size = int.from_bytes(header, "big")
+    message = stream.read(size)
+    return message if len(message) == size else None
+
+
+if __name__ == "__main__":
+    sys.exit(main())
