@@ -1,0 +1,89 @@
+"""From what the replays say to what people are told."""
+
+import msgspec
+import pytest
+
+from headnode.core.model.quantities import FOREVER, Seconds
+from headnode.core.scheduling.predicting.calibration import FEWEST, Calibration, Learned
+from headnode.core.scheduling.predicting.foresight import Foreseen
+
+SHORT = 600  # added to both sides of a ratio
+
+
+def foreseen(middle: float, longest: float | None = None, by_limits: float = 1e6) -> Foreseen:
+    return Foreseen(Seconds(middle), Seconds(middle if longest is None else longest), Seconds(by_limits))
+
+
+def taught(middle: float, waits: list[float]) -> Calibration:
+    calibration = Calibration()
+    for waited in waits:
+        calibration.learn(foreseen(middle), Seconds(waited))
+    return calibration
+
+
+def test_untaught_it_tells_the_median_of_the_replays_and_the_plan_by_the_limits() -> None:
+    assert Calibration().expected(foreseen(60, 100, 5000)) == (60, 5000)
+    few = taught(3000, [9000.0] * (FEWEST - 1))
+    assert few.expected(foreseen(60, 100, 5000)) == (60, 5000)
+
+
+def test_waits_always_twice_as_long_as_foreseen_are_told_twice_as_long() -> None:
+    calibration = taught(3000, [6600.0] * FEWEST)
+    assert calibration.expected(foreseen(3000)).p50 == pytest.approx(6600)
+    assert calibration.expected(foreseen(4200)).p50 == pytest.approx(2 * (4200 + SHORT) - SHORT)
+
+
+def test_half_of_what_came_is_within_p50_and_nine_of_ten_within_p90() -> None:
+    waits = [float(100 * count) for count in range(1, 101)]
+    p50, p90 = taught(3000, waits).expected(foreseen(3000))
+    assert sum(wait <= p50 for wait in waits) == 50
+    assert sum(wait <= p90 for wait in waits) == 90
+
+
+def test_short_and_long_waits_are_learned_apart() -> None:
+    calibration = taught(300, [300.0] * FEWEST)
+    for _ in range(FEWEST):
+        calibration.learn(foreseen(30_000), Seconds(60_000.0))
+    assert calibration.expected(foreseen(300)).p50 == pytest.approx(300)
+    assert calibration.expected(foreseen(30_000)).p50 == pytest.approx(60_000)
+
+
+def test_a_length_never_seen_is_corrected_as_all_are() -> None:
+    calibration = taught(3000, [6600.0] * FEWEST)
+    assert calibration.expected(foreseen(90_000)).p50 == pytest.approx(2 * 90_600 - SHORT)
+
+
+def test_p90_follows_the_longest_of_the_replays() -> None:
+    calibration = Calibration()
+    for _ in range(FEWEST):
+        calibration.learn(foreseen(3000, 6000), Seconds(5000.0))
+    p90 = calibration.expected(foreseen(3000, 7000)).p90
+    assert p90 == pytest.approx(5600 / 6600 * 7600 - SHORT)
+
+
+def test_p90_is_never_before_p50_and_neither_is_after_what_is_certain() -> None:
+    calibration = taught(3000, [6600.0] * FEWEST)
+    p50, p90 = calibration.expected(foreseen(3000, 500))
+    assert p50 <= p90
+    assert calibration.expected(foreseen(3000), at_most=Seconds(4000.0)) == (4000, 4000)
+
+
+def test_what_never_starts_in_the_replays_is_told_so_and_teaches_nothing() -> None:
+    calibration = taught(3000, [6600.0] * FEWEST)
+    before = calibration.state()
+    calibration.learn(foreseen(FOREVER), Seconds(10.0))
+    assert calibration.state() == before
+    assert calibration.expected(foreseen(FOREVER, by_limits=FOREVER)) == (FOREVER, FOREVER)
+
+
+def test_nobody_is_told_a_start_in_the_past() -> None:
+    assert taught(3000, [0.0] * FEWEST).expected(foreseen(0)).p50 == 0
+
+
+def test_what_was_learned_survives_a_snapshot() -> None:
+    calibration = taught(3000, [float(100 * count) for count in range(1, 101)])
+    for codec in (msgspec.json, msgspec.msgpack):
+        state = codec.decode(codec.encode(calibration.state()), type=tuple[Learned, ...])
+        again = Calibration(state)
+        assert again.state() == calibration.state()
+        assert again.expected(foreseen(4000)) == calibration.expected(foreseen(4000))
