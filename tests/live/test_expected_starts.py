@@ -1,5 +1,7 @@
 """A real head says when jobs will start, keeps what it said over its own death, and judges it."""
 
+import os
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -50,6 +52,37 @@ def test_expected_starts_are_told_kept_and_judged_also_by_the_next_head(tmp_path
         assert scores["all"]["promise_held"] == 1.0
         assert set(scores["by_policy"]) == {"easy"}
         assert head.ask("predictions", since=time.time() + 60)["all"]["jobs"] == 0
+
+
+def lookouts(head: RealHead) -> list[int]:
+    """Return the processes that look ahead for a head."""
+    children = Path(f"/proc/{head.process.pid}/task/{head.process.pid}/children").read_text().split()
+    return [int(child) for child in children if b"headnode.apps.foresee" in command(int(child))]
+
+
+def command(process: int) -> bytes:
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def test_who_looks_ahead_is_replaced_when_lost_and_gone_with_the_head(tmp_path: Path) -> None:
+    with real_head(tmp_path, processors=1) as head:
+        blocker = head.submit("sleep 600", terms=LIMIT)
+        first = head.submit("true", terms=LIMIT)
+        until(lambda: prediction(head, first))
+        (lost,) = lookouts(head)
+        os.kill(lost, signal.SIGKILL)
+        second = head.submit("true", terms=LIMIT)
+        until(lambda: prediction(head, second))
+        (other,) = lookouts(head)
+        assert other != lost
+        head.kill()
+        until(lambda: b"headnode.apps.foresee" not in command(other))
+        head.start_again()
+        head.ask("cancel_job", job=blocker, force=True)
+        head.wait(second)
 
 
 def test_the_past_of_a_real_head_is_told_page_by_page(tmp_path: Path) -> None:
