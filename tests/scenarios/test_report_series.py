@@ -106,6 +106,12 @@ def test_a_job_gets_the_first_gap_it_fits_into_or_else_the_lowest_free_processor
     assert lanes(work, work.submits, PROCESSORS)[4:] == [((2, 2),), ((0, 1), (5, 1))]
 
 
+def test_what_two_neighbours_give_back_is_one_gap() -> None:
+    for first, second in ((10, 20), (20, 10)):
+        work = workload([(0, first, 2), (1, second, 2), (2, 90, 2), (30, 10, 4)])
+        assert lanes(work, work.submits, PROCESSORS)[3] == ((0, 4),)
+
+
 def test_processors_of_nodes_stand_in_a_row_and_those_side_by_side_are_one_strip() -> None:
     first = {"a": 0, "b": 4, "c": 6}
     assert strips_on(first, [("b", (0, 1)), ("a", (3, 0))]) == [(0, 1), (3, 3)]
@@ -203,6 +209,7 @@ def test_a_log_that_says_when_it_began_gets_dates_of_its_own_time_zone() -> None
     dates = calendar(KTH, 0, 1e7)
     assert (dates.said(0), dates.zone) == ("Mon 23 Sep 1996, 14:00", "UTC+02:00")
     assert dates.said(dates.midnight) == "Mon 23 Sep 1996, 00:00"
+    assert (dates.axis(60), dates.width(60)) == ((843480031 + 7200 + 60) * 1000, 60_000)
     older = calendar({**KTH, "TimeZoneString": "Nowhere/Nothing"}, 0, 1e7)
     assert (older.said(0), older.zone) == ("Mon 23 Sep 1996, 13:00", "UTC+01:00")
 

@@ -162,6 +162,13 @@ def test_what_was_left_out_of_the_log_is_on_the_page(log: Path) -> None:
     assert said[0] in run(log).stderr
 
 
+def test_the_curve_of_processors_is_in_percent_of_the_machine(log: Path) -> None:
+    used, jobs, asked = known(drawn(log, "--policy", "fcfs"))["charts"]["over-time"]["data"]
+    assert max(most for _, _, most in used["customdata"]) == 100
+    assert used["y"][0] == 75
+    assert (max(jobs["y"]), max(asked["y"])) == (4, 8)
+
+
 def test_every_chart_has_its_place_a_name_and_units(log: Path) -> None:
     document = drawn(log, "--compare", "fcfs,easy")
     charts = {one.get("id"): one for one in document.find_class("chart")}
