@@ -262,3 +262,30 @@ def test_nodes_can_be_described(log: Path, tmp_path: Path) -> None:
     assert "leave out --processors, or --nodes" in refused.stderr
     refused = run(log, "--whole-nodes")
     assert "describe them, such as --nodes 100x16" in refused.stderr
+
+
+def test_jobs_that_never_fit_the_nodes_described_are_left_out_and_counted(tmp_path: Path) -> None:
+    log = tmp_path / "memory.swf"
+    rows = [line(number, 0, 1, 2, 2, 1).split() for number in range(1, 5)]
+    rows[0][9] = str(1024 * 1024)  # 1024 MB for each of two processors: two nodes
+    rows[1][9] = str(1024 * 1024 + 1)
+    rows[2][6] = str(9 * 1024 * 1024)  # used, which counts because nothing was requested
+    log.write_text("\n".join(map(" ".join, rows)) + "\n")
+    said = run(log, "--json", "--nodes", "2x4:1024")
+    assert json.loads(said.stdout)["jobs"] == 2
+    assert "2 lines from 2 on: left out: the nodes described could not run them" in said.stderr
+    assert json.loads(run(log, "--json", "--nodes", "2x4").stdout)["jobs"] == 4
+
+
+def test_progress_is_shown_while_jobs_go_through_the_head(log: Path) -> None:
+    import pty
+
+    log.write_text(HEADER + "".join(line(number, number, 1, 1, 1, 1) for number in range(600)))
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "headnode.apps.cli", "simulate", str(log), "--nodes", "2x2"]
+    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=theirs, check=True)
+    os.close(theirs)
+    shown = os.read(ours, 4096)
+    assert b"easy: 42 % of 600 jobs" in shown
+    assert shown.endswith(b"\r\x1b[K")
+    os.close(ours)

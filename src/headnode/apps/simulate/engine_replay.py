@@ -82,7 +82,10 @@ class EngineReplay:
 
     def _ends_first(self, now: float) -> None:
         """All ends and all arrivals are one batch, so one pass sees them all."""
-        self._do([*self._nodes.over(now), *self._arrivals(now)])
+        commands: list[c.Command] = [*self._nodes.over(now)]
+        if self._submits[self._come] == now:
+            commands += self._arrivals(now)
+        self._do(commands)
 
     def _arrivals_first(self, now: float) -> None:
         """A pass after each event; jobs that have reached their limits end before the first."""

@@ -5,15 +5,12 @@ Source: CCS, "Job status and life cycle", "Node status and life cycle"; HPC Pack
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TypeVar
 
 from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.states import JobState as J
 from headnode.core.lifecycle.states import TaskState as T
 from headnode.core.model.errors import Broken
 from headnode.core.model.node import NodeState as N
-
-S = TypeVar("S", J, T, N)
 
 JOB_ARROWS: Mapping[tuple[J, type], frozenset[J]] = MappingProxyType(
     {
@@ -112,7 +109,12 @@ def job_target(state: J, event: object, wanted: J | None = None) -> J:
 
     Raises:  Broken ``no-arrow`` when the table has no such row.
     """
-    return _target(JOB_ARROWS.get((state, type(event))), "job", state, event, wanted)
+    targets = JOB_ARROWS.get((state, type(event)), frozenset())
+    if wanted in targets:
+        return wanted
+    if wanted is None and len(targets) == 1:
+        return next(iter(targets))
+    raise _no_arrow("job", state, event)
 
 
 def instance_target(state: T, event: object, wanted: T) -> T:
@@ -120,7 +122,9 @@ def instance_target(state: T, event: object, wanted: T) -> T:
 
     Raises:  Broken ``no-arrow`` when the table has no such row.
     """
-    return _target(INSTANCE_ARROWS.get((state, type(event))), "task instance", state, event, wanted)
+    if wanted in INSTANCE_ARROWS.get((state, type(event)), ()):
+        return wanted
+    raise _no_arrow("task instance", state, event)
 
 
 def node_target(state: N | None, event: object, wanted: N | None = None) -> N:
@@ -128,16 +132,16 @@ def node_target(state: N | None, event: object, wanted: N | None = None) -> N:
 
     Raises:  Broken ``no-arrow`` when the table has no such row.
     """
-    return _target(NODE_ARROWS.get((state, type(event))), "node", state, event, wanted)
+    targets = NODE_ARROWS.get((state, type(event)), frozenset())
+    if wanted in targets:
+        return wanted
+    if wanted is None and len(targets) == 1:
+        return next(iter(targets))
+    raise _no_arrow("node", state, event)
 
 
-def _target(targets: frozenset[S] | None, what: str, state: S | None, event: object, wanted: S | None) -> S:
-    if targets is not None:
-        if wanted is None and len(targets) == 1:
-            return next(iter(targets))
-        if wanted is not None and wanted in targets:
-            return wanted
-    raise Broken(
+def _no_arrow(what: str, state: object, event: object) -> Broken:
+    return Broken(
         code="no-arrow",
         what=f"a {what} that is {state} cannot take {event!r}"[:2000],
         fix="this is a bug in headnode; please report it with the log",

@@ -96,11 +96,12 @@ def _starts_nothing(run: Run) -> bool:
 
 
 def _verdict(flow: Flow, task: TaskSpec, record: JobRecord, live: LiveInstance, report: c.Report) -> Verdict:
-    spec, progress = flow.spec, flow.run.tasks[report.task - 1]
-    stopping = live.outcome if live.state is TaskState.ENDING else None
-    again = record.state is JobState.ENDING and record.run is not None and record.run.requeue
+    spec = flow.spec
     if report.kind == "exited" and _is_success(spec, task, report):
         return "finished", "program", report.message
+    progress = flow.run.tasks[report.task - 1]
+    stopping = live.outcome if live.state is TaskState.ENDING else None
+    again = record.state is JobState.ENDING and record.run is not None and record.run.requeue
     if report.kind == "never-ran":
         if stopping is None or again or live.cause == "system":
             return "queued", "asked", ""
