@@ -1,0 +1,215 @@
+"""Predicted starts over a pool: what would happen, told without changing it and without knowing it."""
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+from pool_worlds import crowded_worlds, random_worlds
+
+from headnode.core.model.quantities import Instant, Seconds
+from headnode.core.model.workload import Workload
+from headnode.core.scheduling.pool.policies import POLICIES
+from headnode.core.scheduling.pool.policy import ForkablePolicy
+from headnode.core.scheduling.pool.replay import replay
+from headnode.core.scheduling.pool.ties import Ties
+from headnode.core.scheduling.predicting.foresight import Outlook, RunAhead, Scene, foresee, level
+from headnode.core.scheduling.predicting.foretelling import Foretelling
+from headnode.core.scheduling.predicting.manners import MANNERS
+from headnode.core.scheduling.predicting.run_times import Asked, History
+from headnode.core.scheduling.predicting.scores import Judged, by_predicted_wait, score
+
+SIZE = 6
+EVERY_POLICY = pytest.mark.parametrize("policy", POLICIES)
+EVERY_ORDER = pytest.mark.parametrize("ties", Ties)
+
+
+def worlds(seed: int) -> Iterator[Workload]:
+    yield from random_worlds(25, jobs=25, size=SIZE, seed=seed)
+    yield from crowded_worlds(25, jobs=40, size=SIZE, seed=seed + 1)
+
+
+def made(policy: str, world: Workload, ties: Ties = Ties.ENDS_FIRST) -> ForkablePolicy:
+    return POLICIES[policy](world, SIZE, ties)
+
+
+def foretold(
+    policy: str, world: Workload, ties: Ties = Ties.ENDS_FIRST
+) -> tuple[Sequence[float], list[Judged]]:
+    foretelling = Foretelling(world, made(policy, world, ties), MANNERS[policy])
+    return replay(world, foretelling, ties), foretelling.judged
+
+
+class LookAtLast:
+    """Looks ahead, over the true run times, when the last job has come."""
+
+    def __init__(self, world: Workload, policy: ForkablePolicy) -> None:
+        self._world, self._policy = world, policy
+        self._running: dict[int, Instant] = {}
+        self._queued: set[int] = set()
+        self._come = 0
+        self.seen: dict[int, Instant] = {}
+
+    def arrived(self, now: float, job: int) -> None:
+        self._policy.arrived(now, job)
+        self._queued.add(job)
+        self._come += 1
+
+    def ended(self, now: float, job: int) -> None:
+        self._policy.ended(now, job)
+        del self._running[job]
+
+    def expected_ends(self, now: float) -> None:
+        self._policy.expected_ends(now)
+
+    def wakes(self) -> float:
+        return self._policy.wakes()
+
+    def starts(self, now: float) -> Sequence[int]:
+        started = self._policy.starts(now)
+        for job in started:
+            self._running[job] = Instant(now)
+            self._queued.remove(job)
+        if self._come == len(self._world.submits) and not self.seen:
+            scene = Scene(Instant(now), self._policy, self._running, lambda _job: Asked("", "", Seconds(1.0)))
+            self.seen = RunAhead(scene, self._world.run_times.__getitem__).starts(self._queued)
+        return started
+
+
+@EVERY_POLICY
+def test_looking_ahead_over_the_true_run_times_shows_what_happens(policy: str) -> None:
+    looked = 0
+    for world in worlds(seed=1):
+        watch = LookAtLast(world, made(policy, world))
+        starts = replay(world, watch, Ties.ENDS_FIRST)
+        assert watch.seen == {job: starts[job] for job in watch.seen}, world
+        looked += len(watch.seen)
+    assert looked > 200
+
+
+@EVERY_POLICY
+@EVERY_ORDER
+def test_telling_changes_no_start(policy: str, ties: Ties) -> None:
+    for world in worlds(seed=3):
+        assert foretold(policy, world, ties)[0] == replay(world, made(policy, world, ties), ties), world
+
+
+@EVERY_POLICY
+def test_every_job_is_judged_once_and_one_that_starts_at_once_was_told_so(policy: str) -> None:
+    for world in worlds(seed=5):
+        starts, judged = foretold(policy, world)
+        assert sorted((one.made, one.started) for one in judged) == sorted(
+            zip(world.submits, starts, strict=True)
+        )
+        for one in judged:
+            assert one.waited or one.promise == one.p50 == one.p90 == one.made
+            assert one.p50 <= one.p90
+
+
+@EVERY_POLICY
+def test_what_is_told_does_not_depend_on_what_comes_later(policy: str) -> None:
+    for world in worlds(seed=7):
+        half = len(world.submits) // 2
+        until = world.submits[half]
+        now_ended = foretold(policy, world)[1]
+        others = foretold(policy, with_another_future(world, foretold(policy, world)[0], until))[1]
+        assert told_before(now_ended, until) == told_before(others, until), world
+
+
+def with_another_future(world: Workload, starts: Sequence[float], until: float) -> Workload:
+    """Return the world in which jobs that have not ended by then take as long as they may, and none comes."""
+    run_times = [
+        run_time if start + run_time < until else estimate
+        for start, run_time, estimate in zip(starts, world.run_times, world.estimates, strict=True)
+    ]
+    come = sum(submit < until for submit in world.submits)
+    changed = world._replace(run_times=run_times)
+    return Workload(*(column[:come] for column in changed))
+
+
+def told_before(judged: Sequence[Judged], until: float) -> list[tuple[float, ...]]:
+    return sorted((one.made, one.promise, one.p50, one.p90) for one in judged if one.made < until)
+
+
+@pytest.mark.parametrize("policy", [policy for policy, manners in MANNERS.items() if manners.firm])
+def test_the_firm_promise_holds(policy: str) -> None:
+    waited = 0
+    for world in worlds(seed=9):
+        for one in foretold(policy, world)[1]:
+            assert one.started <= one.promise, world
+            assert one.p90 <= one.promise
+            waited += one.waited
+    assert waited > 500
+
+
+@EVERY_POLICY
+def test_manners_are_known_of_every_policy(policy: str) -> None:
+    assert MANNERS[policy].replays(10**6) >= 1
+
+
+def test_one_who_joins_behind_all_others_is_foreseen_as_in_a_new_look() -> None:
+    (world,) = crowded_worlds(1, jobs=30, size=SIZE, seed=11)
+    policy = made("fcfs", world)
+    for job in range(20):
+        policy.arrived(0.0, job)
+    running = dict.fromkeys(policy.starts(0.0), Instant(0.0))
+    scene = Scene(Instant(0.0), policy, running, lambda job: Asked("", "", Seconds(world.estimates[job])))
+    old = Outlook(scene, History())
+    old.foresee(Instant(0.0), [19])
+    for job in range(20, 30):
+        policy.arrived(0.0, job)
+        old.joined(job)
+        assert old.foresee(Instant(0.0), [job]) == foresee(scene, History(), [job])
+
+
+def test_a_running_job_past_what_its_like_took_counts_from_now() -> None:
+    world = Workload([1, 2], [0, 0], [10, 10], [10, 10], [SIZE, SIZE])
+    policy = made("easy", world)
+    policy.arrived(0.0, 0)
+    policy.arrived(0.0, 1)
+    running = dict.fromkeys(policy.starts(0.0), Instant(0.0))
+    scene = Scene(Instant(7.0), policy, running, lambda _job: Asked("", "", Seconds(10.0)))
+    assert RunAhead(scene, lambda _job: 4.0).starts([1]) == {1: 7.0}
+    foreseen = foresee(scene, History(), [1])[1]
+    assert (foreseen.middle, foreseen.longest, foreseen.by_limits) == (3, 3, 3)
+
+
+def test_the_levels_of_a_job_over_the_replays_are_spread_evenly() -> None:
+    assert level(7, 0) == 0.5
+    for job in range(50):
+        levels = sorted(level(job, replay) for replay in range(1, 10))
+        assert all(0 <= each < 1 for each in levels)
+        assert max(high - low for low, high in zip([0.0, *levels], [*levels, 1.0], strict=True)) < 0.3
+
+
+def judged(wait: float, p50: float, p90: float, promise: float) -> Judged:
+    return Judged(Instant(100.0), *(Instant(100.0 + each) for each in (promise, p50, p90, wait)))
+
+
+def test_scores_count_what_held_and_how_far_off_it_was() -> None:
+    found = score(
+        [judged(10, 10, 30, 40), judged(20, 10, 20, 90), judged(50, 30, 40, 50), judged(0, 0, 0, 0)]
+    )
+    assert found.jobs == 4
+    assert (found.p50_held, found.p90_held, found.promise_held) == (0.5, 0.75, 1.0)
+    assert (found.p50_error, found.promise_error) == (5, 15)
+    assert found.spread == (20 + 10 + 10 + 0) / 4
+
+
+def test_no_jobs_have_no_score() -> None:
+    assert score([]) == type(score([]))(0)
+
+
+def test_scores_by_predicted_wait_leave_out_jobs_that_started_at_once() -> None:
+    found = by_predicted_wait(
+        [judged(0, 0, 0, 0), judged(10, 3599, 9999, 9999), judged(10, 3600, 9999, 9999)]
+    )
+    assert {name: one.jobs for name, one in found.items()} == {
+        "under 1 h": 1,
+        "1-6 h": 1,
+        "6-24 h": 0,
+        "more": 0,
+    }
+
+
+def test_a_promise_that_was_not_given_is_not_counted() -> None:
+    found = score([judged(10, 10, 20, float("inf")), judged(10, 10, 20, 5)])
+    assert (found.jobs, found.promise_held, found.promise_error) == (2, 0.0, 5)
