@@ -103,7 +103,7 @@ def own_fields(row: Row) -> st.SearchStrategy[dict[str, Any]]:
         },
         Extension: {"value": trimmed, "called": trimmed, "type": trimmed},
     }
-    if row is ADAPTER:
+    if row is ADAPTER or row.name == "Executable":  # a number would be an amount, a # a file
         return st.fixed_dictionaries({"value": words})
     if row.shape is Selection:
         return selections

@@ -14,7 +14,7 @@ from headnode.core.model.errors import Broken
 from .sss_documents import documents, versions
 
 GOLDEN = sorted((Path(__file__).parents[2] / "golden" / "sss").glob("*.xml"))
-MANY = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @given(documents, versions)

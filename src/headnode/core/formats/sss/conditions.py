@@ -40,7 +40,7 @@ class LimitKind(StrEnum):
     SOFT = "Soft"
 
 
-class Limit(Property, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class Limit(Property, frozen=True, kw_only=True, tag=True, omit_defaults=True, gc=False):
     """A ResourceLimit, spelled as in `LIMITS` where it is one of them.
 
     Will become a limit of the processes (setrlimit); the model has no place for it yet.
@@ -66,7 +66,7 @@ class Designator(StrEnum):
     JOB_NAME = "JobName"
 
 
-class Dependency(Property, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class Dependency(Property, frozen=True, kw_only=True, tag=True, omit_defaults=True, gc=False):
     """Another job that must have started or ended first.
 
     Will become an edge between jobs.  ``parents`` of the model knows OnSuccess by id only.
@@ -95,7 +95,7 @@ class DistributionKind(StrEnum):
     GEOMETRY = "Geometry"  # task numbers in braces, a pair of braces for each node
 
 
-class Distribution(Property, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class Distribution(Property, frozen=True, kw_only=True, tag=True, omit_defaults=True, gc=False):
     """A TaskDistribution.  The model has no place for it yet."""
 
     kind: DistributionKind
@@ -112,7 +112,7 @@ class Distribution(Property, frozen=True, kw_only=True, tag=True, omit_defaults=
         return parse_geometry(str(self.value)) if self.kind is DistributionKind.GEOMETRY else ()
 
 
-class Extension(Property, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class Extension(Property, frozen=True, kw_only=True, tag=True, omit_defaults=True, gc=False):
     """A property that the document has no element for, by its name and the `type` of its user.
 
     Will become an entry of ``extensions``; those of Headnode itself may come to mean something.

@@ -39,7 +39,7 @@ UNWRITTEN = Unit.MB  # the documents leave it open; their examples (Memory 1024)
 MEASURED_IN_BYTES = ("Disk", "Memory", "Swap")
 
 
-class Charge(Property, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class Charge(Property, frozen=True, kw_only=True, tag=True, omit_defaults=True, gc=False):
     """The amount charged for the job.  `units` is the currency.
 
     Kept for its owner: Headnode charges nobody.
@@ -48,7 +48,7 @@ class Charge(Property, frozen=True, kw_only=True, tag=True, omit_defaults=True):
     units: str = ""
 
 
-class Consumable(Property, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class Consumable(Property, frozen=True, kw_only=True, tag=True, omit_defaults=True, gc=False):
     """A consumable: its amount, the unit and the metric of it, for how long and at which rate it was used.
 
     `metric` is Total, Average, Min, Max or a word of the resource's own; `consumption_rate` is the fraction
@@ -77,7 +77,7 @@ class Consumable(Property, frozen=True, kw_only=True, tag=True, omit_defaults=Tr
         return amount * Unit(unit).size if unit in Unit.__members__ else None
 
 
-class Resource(Consumable, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class Resource(Consumable, frozen=True, kw_only=True, tag=True, omit_defaults=True, gc=False):
     """A consumable by name, such as ``License`` of type ``MATLAB``.
 
     Will become a ``Licence`` of the feature `type` when it is called License, else a consumable of the

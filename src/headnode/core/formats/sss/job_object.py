@@ -20,7 +20,7 @@ from headnode.core.formats.sss.properties import Envelope, Property, Value
 from headnode.core.formats.sss.versions import Version
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class Part(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults=True, gc=False):
     """What all parts of a document have: properties, an awareness policy, attributes nobody understood."""
 
     properties: tuple[Property, ...] = ()
@@ -46,18 +46,18 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults=Tr
         return str(self.value("Name") or "")
 
 
-class Scope(Part, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class Scope(Part, frozen=True, kw_only=True, tag=True, omit_defaults=True, gc=False):
     """A part whose properties may also be those requested and those delivered."""
 
     requested: Envelope | None = None
     delivered: Envelope | None = None
 
 
-class Task(Scope, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class Task(Scope, frozen=True, kw_only=True, tag=True, omit_defaults=True, gc=False):
     """A task, or the defaults of tasks."""
 
 
-class Reference(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class Reference(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults=True, gc=False):
     """A part that is defined elsewhere, by its id."""
 
     id: str
@@ -65,23 +65,23 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaul
     kept: tuple[tuple[str, str], ...] = ()
 
 
-class TaskRef(Reference, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class TaskRef(Reference, frozen=True, kw_only=True, tag=True, omit_defaults=True, gc=False):
     """A task that is defined elsewhere."""
 
 
-class TaskGroupRef(Reference, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class TaskGroupRef(Reference, frozen=True, kw_only=True, tag=True, omit_defaults=True, gc=False):
     """A task group that is defined elsewhere."""
 
 
-class JobRef(Reference, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class JobRef(Reference, frozen=True, kw_only=True, tag=True, omit_defaults=True, gc=False):
     """A job that is defined elsewhere."""
 
 
-class JobGroupRef(Reference, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class JobGroupRef(Reference, frozen=True, kw_only=True, tag=True, omit_defaults=True, gc=False):
     """A job group that is defined elsewhere."""
 
 
-class TaskGroup(Scope, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class TaskGroup(Scope, frozen=True, kw_only=True, tag=True, omit_defaults=True, gc=False):
     """Tasks with common properties, or the defaults of task groups.
 
     Several defaults may stand beside each other; the later ones override the earlier.
@@ -91,21 +91,21 @@ class TaskGroup(Scope, frozen=True, kw_only=True, tag=True, omit_defaults=True):
     task_defaults: tuple[Task, ...] = ()
 
 
-class Job(Scope, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class Job(Scope, frozen=True, kw_only=True, tag=True, omit_defaults=True, gc=False):
     """A job, or the defaults of jobs."""
 
     task_groups: tuple[TaskGroup | TaskGroupRef, ...] = ()
     task_group_defaults: tuple[TaskGroup, ...] = ()
 
 
-class JobGroup(Part, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class JobGroup(Part, frozen=True, kw_only=True, tag=True, omit_defaults=True, gc=False):
     """Jobs that depend on one another."""
 
     jobs: tuple[Job | JobRef, ...] = ()
     job_defaults: Job | None = None
 
 
-class File(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class File(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A file that travels with jobs: the script that an Executable ``#id`` means.  Blanks count."""
 
     id: str
@@ -117,7 +117,7 @@ class File(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 Entry = Job | JobGroup | JobRef | JobGroupRef
 
 
-class Document(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Document(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What a file holds.
 
     One job or group alone is the outermost element; anything else stands in a Data element, as do files.

@@ -40,7 +40,9 @@ class Conj(StrEnum):
     OR_NOT = "OrNot"
 
 
-class Property(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="shape", omit_defaults=True):
+class Property(
+    msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="shape", omit_defaults=True, gc=False
+):
     """A property without structure.  `name` is that of 3.1.0, whatever the document writes.
 
     `value` has the type of its row (`rows`); None is an empty element: the property is not set.
@@ -60,7 +62,7 @@ class Property(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="s
     kept: tuple[tuple[str, str], ...] = ()
 
 
-class Kept(Property, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class Kept(Property, frozen=True, kw_only=True, tag=True, omit_defaults=True, gc=False):
     """An element that is not understood: it has no effect and is written back as it was.
 
     Will become an entry of ``extensions`` of the job or task.
@@ -69,7 +71,7 @@ class Kept(Property, frozen=True, kw_only=True, tag=True, omit_defaults=True):
     xml: str
 
 
-class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The properties of a category: Requested or Delivered."""
 
     properties: tuple[Property, ...] = ()

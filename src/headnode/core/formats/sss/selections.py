@@ -15,7 +15,7 @@ class Aggregation(StrEnum):
     PATTERN = "Pattern"  # a regular expression for all of the name
 
 
-class Selection(Property, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class Selection(Property, frozen=True, kw_only=True, tag=True, omit_defaults=True, gc=False):
     """A Node or a Feature: a name, or several by `aggregation`.
 
     A comparison ``Match`` says the same as the aggregation Pattern, and is read as that.

@@ -21,7 +21,7 @@ class Redirect(StrEnum):
     MERGE = "Merge"  # output and errors go to one place
 
 
-class Stream(Property, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class Stream(Property, frozen=True, kw_only=True, tag=True, omit_defaults=True, gc=False):
     """InputFile, OutputFile or ErrorFile.  Several of them take effect in their order.
 
     Will become ``standard_input``, ``standard_output`` and ``standard_error`` of the task.  Merge with
@@ -31,7 +31,7 @@ class Stream(Property, frozen=True, kw_only=True, tag=True, omit_defaults=True):
     redirects: tuple[Redirect, ...] = ()
 
 
-class Notifications(Property, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class Notifications(Property, frozen=True, kw_only=True, tag=True, omit_defaults=True, gc=False):
     """Events, with commas between them, that are told to `uri`.
 
     Will become ``notify_on_start``, ``notify_on_completion`` and ``email``; other events have no place yet.
@@ -40,7 +40,7 @@ class Notifications(Property, frozen=True, kw_only=True, tag=True, omit_defaults
     uri: str = ""
 
 
-class Variable(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Variable(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A variable; blanks in its value count."""
 
     name: str
@@ -49,7 +49,7 @@ class Variable(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kept: tuple[tuple[str, str], ...] = ()
 
 
-class Environment(Property, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class Environment(Property, frozen=True, kw_only=True, tag=True, omit_defaults=True, gc=False):
     """Variables of the job or task.  Will become its ``environment``."""
 
     name: str = "Environment"
