@@ -12,7 +12,7 @@ from headnode.core.model.errors import BadRequest
 MOST_DEPTH = 64
 MOST_VALUES = 2_000_000
 
-_STRING = r'"(?:[^"\\]++|\\.)*+"'
+_STRING = r'"(?:[^"\\]++|\\.)*+"?'  # one without its end too: trying again at every quote would take for ever
 _MARK = re.compile(rf"{_STRING}|([{{\[])|([}}\]])", re.DOTALL)
 _NAMING = re.compile(rf"({_STRING})\s*+:|{_STRING}|([{{]|\[)|([}}\]])", re.DOTALL)
 _NUMBER = re.compile(rf"{_STRING}|(-?[0-9][0-9.eE+-]*+)", re.DOTALL)
@@ -47,11 +47,11 @@ def refuse_json(text: str, wrong: Exception | None) -> None:
     found.refuse(end, "not-json", "the text ends before what it began is complete", "write the rest of it")
 
 
-def refuse_size(found: int) -> NoReturn:
+def refuse_size() -> NoReturn:
     """Refuse a text for its number of values."""
     raise BadRequest(
         code="too-large",
-        what=f"the text holds {found} values, more than the {MOST_VALUES} a job may have",
+        what=f"the text holds more than {MOST_VALUES} values, more than a job may have",
         fix="divide it into several jobs, or say repetitions as a sweep",
     )
 
@@ -79,7 +79,8 @@ def _refuse_depth(found: Text) -> None:
 
 
 def _refuse_syntax(found: Text, said: str, byte: int) -> NoReturn:
-    at = len(found.text.encode()[:byte].decode(errors="ignore"))
+    past = said == "trailing characters"  # of these, the reader says where the second begins
+    at = len(found.text.encode()[: byte - past].decode(errors="ignore"))
     rest = found.text[at : at + _SHOWN].partition("\n")[0]
     word = _WORD.match(rest)
     shown = word[0] if word else rest[:1]

@@ -113,9 +113,8 @@ def read_json(data: bytes | str) -> JsonText:
              ``number``; and ``too-large`` without them.
     """
     text = decode(data)
-    values = count_values(text)
-    if values > MOST_VALUES:
-        refuse_size(values)
+    if count_values(text) > MOST_VALUES:
+        refuse_size()
     try:
         value = msgspec.json.decode(text)
     except (msgspec.MsgspecError, RecursionError) as wrong:
