@@ -27,6 +27,8 @@ class Picture:
         self.freed = True
         self._nodes: dict[str, NodeView] = {}
         self._running: dict[JobId, RunningJob] = {}
+        self._listed: list[RunningJob] = []
+        self._drawn = False  # at least once
         self._terrain: Terrain | None = None
 
     def view(self, now: Instant, *, before: Plan | None = None, depth: float = inf) -> View:
@@ -38,7 +40,7 @@ class Picture:
             now=now,
             nodes=self._nodes,
             queue=[WaitingClass(request, turns) for request, turns in self.cluster.queue.items()],
-            running=list(self._running.values()),
+            running=self._listed,
             licences=licences_of(self.cluster),
             depth=depth,
             before=before,
@@ -47,37 +49,49 @@ class Picture:
         )
 
     def _look_at_jobs(self, now: Instant) -> None:
-        """Draw the running jobs; one that is not as it was is a new object."""
-        cluster, known = self.cluster, self._running
-        drawn: dict[JobId, RunningJob] = {}
-        for job in sorted(cluster.running):
-            before, seen = known.get(job), running_job(cluster, cluster.jobs[job])
-            if before == seen:
-                drawn[job] = before
-            else:
-                drawn[job] = seen
-                self.freed = self.freed or (before is not None and _gave_back(before, seen))
-        if not self.freed:
-            self.freed = any(job not in drawn and before.end > now for job, before in known.items())
-        self._running = drawn
+        """Draw the running jobs that are not as they were, and those that want to grow."""
+        drawn, running, changed = self._running.copy(), self.cluster.running, False
+        for job in self._worth_a_look():
+            before = drawn.get(job)
+            if job in running:
+                seen = running_job(self.cluster, self.cluster.jobs[job])
+                if before != seen:
+                    drawn[job], changed = seen, True
+                    self.freed = self.freed or (before is not None and _gave_back(before, seen))
+            elif before is not None:
+                del drawn[job]
+                changed = True
+                self.freed = self.freed or before.end > now
+        if changed:
+            self._running, self._listed = drawn, list(drawn.values())
+
+    def _worth_a_look(self) -> list[JobId]:
+        cluster = self.cluster
+        if not self._drawn:
+            self._drawn = True
+            return sorted(cluster.running)
+        look = {job for job, before in self._running.items() if before.wants}
+        look.update(job for job, flow in cluster.flows.items() if flow.ready)
+        look |= cluster.redraw
+        cluster.redraw.clear()
+        return sorted(look)
 
     def _look_at_nodes(self) -> None:
         cluster, known = self.cluster, self._nodes
         closed, held = closed_nodes(cluster), self._memory_held()
-        nodes, same = {}, len(known) == len(cluster.nodes)
-        for name in cluster.nodes:
+        changed = {}
+        for name, node in cluster.nodes.items():
             before = known.get(name)
             seen = _node(cluster, name, closed.get(name, ""), held.get(name, 0))
-            if before == seen:
-                nodes[name] = before
-                continue
-            same, nodes[name] = False, seen
-            if before is None or before.facts != seen.facts or before.closed != seen.closed:
+            if before != seen:
+                changed[name] = seen
+            if before is None or before.facts is not node.facts or before.closed != seen.closed:
                 self._terrain, self.freed = None, True
-        if not same:
-            if len(known) != len(nodes):
-                self._terrain, self.freed = None, True
-            self._nodes = nodes
+        if len(known) + sum(name not in known for name in changed) != len(cluster.nodes):
+            self._terrain, self.freed, known = None, True, {}
+            changed = {name: changed.get(name) or self._nodes[name] for name in cluster.nodes}
+        if changed:
+            self._nodes = {**known, **changed}
 
     def _memory_held(self) -> dict[str, int]:
         held: dict[str, int] = {}

@@ -164,7 +164,7 @@ def test_a_waiting_job_is_told_all_that_is_in_its_way() -> None:
     third = asks(2, licences=(Licence("x", 1),))
     decided = plan(scene([node("a", 2)], [running], [(2, asks(2)), (3, third)], {"x": (1, 0)}))
     whys = [(reason.why, reason.what) for reason in decided.waits[third].reasons]
-    assert whys == [(Why.PRIORITY, "2"), (Why.PROCESSORS, ""), (Why.LICENCES, "x")]
+    assert whys == [(Why.PRIORITY, "2"), (Why.PROCESSORS, ""), (Why.LICENCES, "x"), (Why.RESERVATION, "2")]
 
 
 def test_a_waiting_job_is_not_told_of_what_there_is_just_enough_of() -> None:

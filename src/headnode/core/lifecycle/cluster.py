@@ -55,6 +55,7 @@ class Cluster:
         self.counts: dict[JobState, int] = {}
         # What the engine should look at next, and jobs that are over and go to the archive.
         self.touched: set[JobId] = set()
+        self.redraw: set[JobId] = set()  # jobs whose picture for the scheduler may be out of date
         self.pass_needed = True
         self.over: list[JobRecord] = []
         self._classes: dict[JobId, JobRequest] = {}
@@ -118,6 +119,7 @@ class Cluster:
 
     def remember_request(self, record: JobRecord, spec: JobSpec) -> None:
         """A running job's description changed: the scheduler sees the new one."""
+        self.redraw.add(record.id)
         self._classes[record.id] = request_of(spec)
 
     def adopt(self, record: JobRecord) -> None:
@@ -211,6 +213,7 @@ class Cluster:
         """Remember when a running job's limit is over; forget those of jobs that ended, now and then."""
         if len(self.deadlines) > 2 * len(self.running) + 64:
             self.deadlines = sorted(set(filter(lambda kept: self._is_deadline(*kept), self.deadlines)))
+        self.redraw.add(job)
         if at is not None:
             heappush(self.deadlines, (at, job))
 
@@ -229,6 +232,7 @@ class Cluster:
 
     def close_run(self, record: JobRecord) -> None:
         """Give back everything a job holds."""
+        self.redraw.add(record.id)
         if record.run is not None:
             for node, processors in record.run.allocation.items():
                 self.give_back(record.id, node, processors)
@@ -240,11 +244,13 @@ class Cluster:
 
     def take(self, job: JobId, node: str, processors: tuple[int, ...]) -> None:
         """Mark processors of a node as held by a job."""
+        self.redraw.add(job)
         self.free[node] = without(self.free.get(node, []), processors)
         self.holders.setdefault(node, set()).add(job)
 
     def give_back(self, job: JobId, node: str, processors: tuple[int, ...]) -> None:
         """Mark processors of a node as free; the job holds nothing else there, or says so by `take`."""
+        self.redraw.add(job)
         record = self.nodes.get(node)
         there = record.facts.processors if record else 0
         back = [number for number in processors if number < there]

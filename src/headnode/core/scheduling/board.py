@@ -70,6 +70,17 @@ class Board:
             self.terrain, self.free[:], self.jobs[:], self.owned[:], self.memory[:], self.licences.copy()
         )
 
+    def looks_like(self, other: "Board") -> bool:
+        """Return whether the same is free on both, of the same nodes."""
+        return (
+            self.terrain is other.terrain
+            and self.free == other.free
+            and self.jobs == other.jobs
+            and self.owned == other.owned
+            and self.memory == other.memory
+            and self.licences == other.licences
+        )
+
     def is_idle(self, number: int) -> bool:
         """Return whether no job holds anything of the node."""
         return self.free[number] == self.terrain.processors[number] and not self.jobs[number]

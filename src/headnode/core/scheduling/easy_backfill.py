@@ -19,7 +19,7 @@ from headnode.core.scheduling.decision import Plan, Reason, Why
 from headnode.core.scheduling.future import Promise
 from headnode.core.scheduling.need import Need
 from headnode.core.scheduling.placement import fewest, fit
-from headnode.core.scheduling.standing import Head, Standing
+from headnode.core.scheduling.standing import Standing
 from headnode.core.scheduling.view import View
 from headnode.core.scheduling.walk import Rule, walk
 from headnode.core.scheduling.wishes import Wish
@@ -30,12 +30,13 @@ def plan(view: View) -> Plan:
     return walk(view, Rule(_overtake, _refusal, closed_blocks=False))
 
 
-def _overtake(standing: Standing, wish: Wish, fits: Fit) -> Fit | None:
+def _overtake(standing: Standing, wish: Wish) -> Fit | None:
     """Return what a job behind the head may take: all it can, or less or elsewhere to keep the promise."""
-    if standing.in_time(wish):
-        return fits
-    if not standing.may_keep_promise(wish.need):
+    if not standing.may_fit(wish.need) or standing.surely_delays(wish):
         return None
+    fits = fit(wish.need, standing.board)
+    if fits is None or standing.in_time(wish):
+        return fits
     if standing.still_promised(wish, fits):
         return fits
     for found in _more_modest(standing, wish.need):
@@ -69,8 +70,12 @@ def _spared(now: Board, promise: Promise) -> Board:
     )
 
 
-def _refusal(head: Head, wish: Wish) -> Reason:
-    what = f"it would fit, but could delay job {head.job}, which holds the reservation"
+def _refusal(standing: Standing, wish: Wish, fits: bool) -> tuple[Reason, ...]:
+    """Say that it would delay the head: if that is all, or if it would even were there more room."""
+    if standing.head is None or not (fits or standing.surely_delays(wish)):
+        return ()
+    job = standing.head.job
+    what = f"{'it would fit, but' if fits else 'it'} could delay job {job}, which holds the reservation"
     if wish.end == inf:
         what += "; with a run time limit it may fit before it"
-    return Reason(Why.RESERVATION, what, str(head.job))
+    return (Reason(Why.RESERVATION, what, str(job)),)

@@ -5,7 +5,7 @@ Source: CCS, "Priority-based, first-come, first-served scheduling".
 
 from headnode.core.scheduling.board import Fit
 from headnode.core.scheduling.decision import Plan, Reason, Why
-from headnode.core.scheduling.standing import Head, Standing
+from headnode.core.scheduling.standing import Standing
 from headnode.core.scheduling.view import View
 from headnode.core.scheduling.walk import Rule, walk
 from headnode.core.scheduling.wishes import Wish
@@ -19,11 +19,13 @@ def plan(view: View) -> Plan:
     return walk(view, Rule(_overtake, _refusal, closed_blocks=True))
 
 
-def _overtake(_standing: Standing, _wish: Wish, _fits: Fit) -> Fit | None:
+def _overtake(_standing: Standing, _wish: Wish) -> Fit | None:
     return None
 
 
-def _refusal(head: Head, _wish: Wish) -> Reason:
-    return Reason(
-        Why.POLICY, f"it would fit, but under this policy nobody overtakes job {head.job}", str(head.job)
-    )
+def _refusal(standing: Standing, _wish: Wish, fits: bool) -> tuple[Reason, ...]:
+    if standing.head is None or not fits:
+        return ()
+    job = standing.head.job
+    what = f"it would fit, but under this policy nobody overtakes job {job}"
+    return (Reason(Why.POLICY, what, str(job)),)

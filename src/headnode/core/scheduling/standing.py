@@ -1,9 +1,11 @@
 """Where a pass stands: what is free, what was given, and what the first blocked job is promised."""
 
+from collections.abc import Set
+from operator import itemgetter
 from typing import NamedTuple
 
-from headnode.core.model.job import UnitType
-from headnode.core.model.quantities import NEVER, JobId
+from headnode.core.model.job import JobRequest, UnitType
+from headnode.core.model.quantities import NEVER, Instant, JobId
 from headnode.core.scheduling.board import Board, Fit
 from headnode.core.scheduling.decision import Grow, Reservation, Start
 from headnode.core.scheduling.future import Promise, Release, promise, promised, release, release_of
@@ -33,20 +35,37 @@ class Head(NamedTuple):
         return self.wish.need
 
 
-class Standing:
-    """Changes only by `grant` and `block`; what is free never grows."""
+class PassBefore(NamedTuple):
+    """How a pass of a policy ended: who is refused then is refused as long as nothing becomes free."""
 
-    def __init__(self, view: View, terrain: Terrain) -> None:
+    policy: object
+    now: Instant
+    board: Board
+    releases: list[Release]
+    head: Head
+    refused: Set[JobRequest]
+
+
+class Standing:
+    """Changes only by `grant` and by who becomes the head; what is free never grows.
+
+    The terrain remembers how the pass before ended.  Where everything is as it was then, the head's promise
+    and the refusals need not be worked out again: only time has passed, and that helps nobody to overtake.
+    """
+
+    def __init__(self, view: View, terrain: Terrain, policy: object) -> None:
         now = {feature: free for feature, (_, free) in view.licences.items()}
         in_all = {feature: total for feature, (total, _) in view.licences.items()}
         self.board = Board.now(terrain, view.nodes, now)
         self.head: Head | None = None
         self.starts: list[Start] = []
         self.grows: list[Grow] = []
-        self._view, self._terrain = view, terrain
+        self._view, self._terrain, self._policy = view, terrain, policy
+        self._running = [release_of(job, view.now, terrain) for job in view.running]
         self._at_last = Board.empty(terrain, in_all)
         self._given: list[Release] = []
         self._room: dict[int, tuple[Alternatives, int]] = {}  # by identity: they are long, and few
+        self._before = self._recalled()
         self._room_then: tuple[Promise | None, int] = (None, 0)
 
     def grant(self, wish: Wish, found: Fit) -> None:
@@ -73,7 +92,11 @@ class Standing:
             self._room[id(need.alternatives)] = known
         return need.minimum <= known[1]
 
-    def may_keep_promise(self, need: Need) -> bool:
+    def surely_delays(self, wish: Wish) -> bool:
+        """Return whether the wish would delay the head wherever it ran; if not, look where it would."""
+        return not self.in_time(wish) and not self._may_keep_promise(wish.need)
+
+    def _may_keep_promise(self, need: Need) -> bool:
         """Return whether there will be enough for the head and for the need, by counting as in `may_fit`."""
         head = self.head
         if head is None or head.promise is None or need.alternatives is not head.need.alternatives:
@@ -86,8 +109,35 @@ class Standing:
 
     def promise_for(self, wish: Wish) -> Promise | None:
         """Return when the wish will fit at the latest, or None while too many nodes are closed for it."""
-        running = (release_of(job, self._view.now, self._terrain) for job in self._view.running)
-        return promise(wish.need, self.board, [*running, *self._given], self._at_last)
+        before = self._before
+        if before is not None and not self._given and _is_same(before.head.wish, wish):
+            return before.head.promise
+        return promise(wish.need, self.board, [*self._running, *self._given], self._at_last)
+
+    def was_refused(self, wish: Wish) -> bool:
+        """Return whether nothing has changed for the wish since it was refused behind the same head."""
+        before = self._before
+        return (
+            before is not None
+            and wish.request in before.refused
+            and self.head is not None
+            and wish.starts
+            and _is_same(before.head.wish, self.head.wish)
+        )
+
+    def remember(self, refused: Set[JobRequest]) -> None:
+        """Let the terrain remember how the pass ends."""
+        if self.head is not None and self.head.promise is not None:
+            releases = sorted([*self._running, *self._given], key=itemgetter(0, 1, 2))
+            now, policy = self._view.now, self._policy
+            self._terrain.before = PassBefore(policy, now, self.board, releases, self.head, refused)
+
+    def _recalled(self) -> PassBefore | None:
+        before = self._terrain.before
+        if before is None or before.policy != self._policy or before.now > self._view.now:
+            return None
+        same = before.board.looks_like(self.board) and len(before.releases) == len(self._running)
+        return before if same and before.releases == sorted(self._running, key=itemgetter(0, 1, 2)) else None
 
     def can_run(self, wish: Wish) -> bool:
         """Return whether the wish would fit on the open nodes if nothing ran there."""
@@ -115,7 +165,13 @@ class Standing:
         return (Reservation(wish.job, kept.at, named, wish.turn, wish.request),)
 
 
+def _is_same(one: Wish, other: Wish) -> bool:
+    return one.turn == other.turn and one.request == other.request
+
+
 def _most(board: Board, alternatives: Alternatives) -> int:
     """Return how many processors there are at most on nodes of one of the lists."""
     free = board.free
+    if len(alternatives) == 1:
+        return sum([free[node] for node in alternatives[0]])
     return max((sum([free[node] for node in order]) for order in alternatives), default=0)

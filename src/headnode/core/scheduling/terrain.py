@@ -12,6 +12,7 @@ from headnode.core.scheduling.suitability import Rules, fold, objection, resourc
 if TYPE_CHECKING:
     from headnode.core.scheduling.future import Release
     from headnode.core.scheduling.need import Need
+    from headnode.core.scheduling.standing import PassBefore
     from headnode.core.scheduling.view import RunningJob
 
 Order = tuple[int, ...]
@@ -23,7 +24,7 @@ class Terrain:
 
     With `reopened`, closed nodes count as open; removed ones never do.
     Cost:  O(nodes) to make; candidates are worked out once for each kind of rules.  What others work out
-    about requests and running jobs on these nodes is remembered in `needs` and `releases`.
+    on these nodes is remembered with them: `needs`, `releases`, and how the pass `before` ended.
     """
 
     def __init__(self, nodes: Mapping[str, NodeView], *, reopened: bool = False) -> None:
@@ -43,6 +44,7 @@ class Terrain:
         self._alternatives: dict[Rules, tuple[Order, ...]] = {}
         self.needs: dict[JobRequest, Need] = {}
         self.releases: dict[JobId, tuple[RunningJob, Release]] = {}
+        self.before: PassBefore | None = None
 
     def _grouped(self) -> tuple[list[Order], list[int]]:
         """Return the open nodes that are equal but for their names, and the group of each; -1: closed."""

@@ -13,7 +13,7 @@ from headnode.core.model.job import JobRequest
 from headnode.core.model.quantities import NEVER
 from headnode.core.scheduling.board import Fit
 from headnode.core.scheduling.decision import Plan, Reason, Wait, Why
-from headnode.core.scheduling.placement import fit
+from headnode.core.scheduling.placement import fewest, fit
 from headnode.core.scheduling.reasons import never_fits, shortage
 from headnode.core.scheduling.standing import Head, Standing
 from headnode.core.scheduling.view import View
@@ -24,36 +24,43 @@ from headnode.core.scheduling.wishes import Wish, Wishes
 class Rule(NamedTuple):
     """What makes one policy differ from another.
 
-    `overtake` is asked about a wish that fits behind a waiting job, and answers with what it may take;
-    `refusal` says why not.  `closed_blocks`: a job whose nodes are closed holds up those behind it.
+    `overtake` is asked about a wish behind a waiting job, and answers with what it may take; `refusal` says
+    why not, given whether it would fit.  `closed_blocks`: a job whose nodes are closed holds up all behind it.
     """
 
-    overtake: Callable[[Standing, Wish, Fit], Fit | None]
-    refusal: Callable[[Head, Wish], Reason]
+    overtake: Callable[[Standing, Wish], Fit | None]
+    refusal: Callable[[Standing, Wish, bool], tuple[Reason, ...]]
     closed_blocks: bool
 
 
 def walk(view: View, rule: Rule) -> Plan:
     """Decide about every queued job and every running job that would grow.  Touches nothing."""
     terrain = view.terrain()
-    standing, wishes = Standing(view, terrain), Wishes(view, terrain)
+    standing, wishes = Standing(view, terrain, rule), Wishes(view, terrain)
     waits: dict[JobRequest, Telling] = {}
     for wish in wishes:
-        fits = fit(wish.need, standing.board) if standing.may_fit(wish.need) else None
-        found = rule.overtake(standing, wish, fits) if fits and standing.head else fits
+        found = _wanted(standing, wish, rule)
         if found:
             standing.grant(wish, found)
             wishes.granted(wish)
         elif wish.starts:  # a running job has its minimum: growth is a wish that holds up nobody
-            waits[wish.request] = _blocked(view, standing, wish, rule, fits=fits is not None)
+            waits[wish.request] = _blocked(view, standing, wish, rule)
+    standing.remember(waits.keys())
     return Plan(tuple(standing.starts), tuple(standing.grows), Waits(waits), standing.reservations())
 
 
-def _blocked(view: View, standing: Standing, wish: Wish, rule: Rule, *, fits: bool) -> Telling:
+def _wanted(standing: Standing, wish: Wish, rule: Rule) -> Fit | None:
+    """Return what the wish is given."""
+    if standing.head is None:
+        return fit(wish.need, standing.board) if standing.may_fit(wish.need) else None
+    return None if standing.was_refused(wish) else rule.overtake(standing, wish)
+
+
+def _blocked(view: View, standing: Standing, wish: Wish, rule: Rule) -> Telling:
     """Let the job wait, as the head if there is none; return what will say why."""
     head = standing.head
     if head is not None:
-        return partial(_behind, view, standing, wish, rule, head, fits=fits)
+        return partial(_behind, view, standing, wish, rule, head)
     if _would_never_fit(view, standing, wish):
         return partial(_never, view, wish)
     promise = standing.promise_for(wish)
@@ -63,14 +70,14 @@ def _blocked(view: View, standing: Standing, wish: Wish, rule: Rule, *, fits: bo
     return lambda: Wait(shortage(wish.need, wish.request, standing.board), at)
 
 
-def _behind(view: View, standing: Standing, wish: Wish, rule: Rule, head: Head, *, fits: bool) -> Wait:
-    """Say why a job waits behind the head.  What did not fit during the pass does not fit after it."""
+def _behind(view: View, standing: Standing, wish: Wish, rule: Rule, head: Head) -> Wait:
+    """Say why a job waits behind the head, on what the pass has left free."""
     ahead = Reason(Why.PRIORITY, f"job {head.job} goes first", str(head.job))
-    if fits:
-        return Wait((ahead, rule.refusal(head, wish)))
-    if _would_never_fit(view, standing, wish):
+    fits = fit(fewest(wish.need), standing.board) is not None
+    if not fits and _would_never_fit(view, standing, wish):
         return _never(view, wish)
-    return Wait((ahead, *shortage(wish.need, wish.request, standing.board)))
+    missing = () if fits else shortage(wish.need, wish.request, standing.board)
+    return Wait((ahead, *missing, *rule.refusal(standing, wish, fits)))
 
 
 def _would_never_fit(view: View, standing: Standing, wish: Wish) -> bool:
