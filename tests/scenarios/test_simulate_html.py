@@ -262,6 +262,19 @@ def test_the_size_of_the_report_is_said(log: Path) -> None:
     assert said.stderr == f"hn: report written to {str(report)!r}, {report.stat().st_size / 1e6:.1f} MB\n"
 
 
+def test_a_terminal_is_told_that_the_report_is_being_drawn(log: Path) -> None:
+    import pty
+
+    ours, theirs = pty.openpty()
+    report = str(log.with_suffix(".html"))
+    command = [sys.executable, "-m", "headnode.apps.cli", "simulate", str(log), "--html", report]
+    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=theirs, check=True)
+    os.close(theirs)
+    shown = os.read(ours, 4096).decode()
+    os.close(ours)
+    assert "drawing the report …\r\x1b[Khn: report written to " in shown
+
+
 def test_a_report_that_cannot_be_written_is_refused_before_the_simulation(tmp_path: Path) -> None:
     for place in (tmp_path / "nowhere" / "report.html", tmp_path):
         said = run(tmp_path / "no-such-log", "--html", place)
