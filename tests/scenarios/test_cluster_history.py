@@ -92,6 +92,15 @@ def test_the_written_log_is_simulated_exactly_as_the_history(head: ScriptedHead,
     assert first.read_bytes() == second.read_bytes()
 
 
+def test_a_job_that_held_more_than_it_asked_for_counts_by_what_it_held(tmp_path: Path) -> None:
+    exclusive = past(1, 0, 0, 10, processors=4, minimum=1, maximum=1, exclusive=True)
+    nodes = past(2, 0, 0, 10, processors=4, minimum=4, maximum=4, unit="node")
+    with ScriptedHead(tmp_path, {"past_jobs": pages((exclusive, nodes))}) as head:
+        told(head, "cluster", "history", "--swf", tmp_path / "log")
+        lines = (tmp_path / "log").read_text().splitlines()[-2:]
+    assert [(line.split()[4], line.split()[7]) for line in lines] == [("4", "-1"), ("4", "-1")]
+
+
 def test_nobody_is_named_in_the_written_log(head: ScriptedHead) -> None:
     log = head.directory / "past.swf.xz"
     told(head, "cluster", "history", "--swf", log)

@@ -150,6 +150,16 @@ def test_where_the_policy_gives_reservations_they_are_the_promises(policy: str) 
         assert told.p90 <= reservation.at
 
 
+def test_a_reservation_is_promised_to_the_second_though_the_way_there_is_looked_at_coarsely() -> None:
+    world = Foreseen(2)
+    world.do(c.SetParameter(by=ROOT, name="SchedulingPolicy", value="conservative"))
+    world.add(hours=1000 / HOUR)
+    world.add(hours=1010 / HOUR)
+    waiting = world.add()
+    world.look()
+    assert world.expected_waits(waiting)[0] == pytest.approx(1000)
+
+
 def test_the_first_prediction_of_a_job_is_kept_and_judged_when_it_starts() -> None:
     world = Foreseen(1)
     taught(world, "solve", used=360)
@@ -329,6 +339,22 @@ def test_the_archive_is_read_slice_by_slice(monkeypatch: pytest.MonkeyPatch) -> 
     taught(world, "n", used=100, times=5)
     pages = Experience(world.cluster).read(world.journal, most=4)
     assert [[job.id for job in page] for page in pages] == [[5, 4], [3, 2]]
+
+
+def test_a_job_that_is_canceled_after_it_went_back_to_the_queue_teaches_nothing() -> None:
+    world = Foreseen(1)
+    job = world.add("n")
+    world.wait(50)
+    blocker = world.add("other", by=ROOT, priority=4000)
+    world.do(c.RequeueJob(by=ADA, job=job))
+    for held in list(world.nodes.stopping()):
+        world.do(world.nodes.ended(held, world.clock.now(), kind="stopped"))
+    assert blocker in world.cluster.running
+    world.wait(2 * HOUR)
+    world.do(c.StopJob(by=ADA, job=job, outcome="canceled"))
+    assert job not in world.cluster.jobs
+    assert forecast(world.foreseer.experience) == HOUR
+    assert [kind.family for kind in world.foreseer.experience.history.state() if kind.user == "ada"] == []
 
 
 def test_a_job_that_goes_back_to_the_queue_teaches_only_its_last_run() -> None:

@@ -82,7 +82,8 @@ def test_a_job_that_grew_and_shrank_held_its_average_rounded_up() -> None:
 
 
 def test_only_the_last_run_of_a_job_counts() -> None:
-    assert held(begun(0, 9), begun(20, 2), started=20, ended=30) == 2
+    grown = e.AllocationGrown(at=Instant(5.0), job=ONE, added=place(4))
+    assert held(begun(0, 9), grown, begun(20, 2), started=20, ended=30) == 2
 
 
 def test_a_run_of_no_time_counts_by_what_it_began_with() -> None:
