@@ -29,9 +29,14 @@ class Profile:
 
     @classmethod
     def of_holders(cls, now: float, free: int, ends: Iterable[tuple[float, int]]) -> "Profile":
-        """Return the profile of so many free now and those that come back: (end, processors), ascending."""
+        """Return the profile of so many free now and those that come back: (end, processors), ascending.
+
+        What comes back at inf never does: there is no stair there.
+        """
         profile = cls(free, now)
         for end, processors in ends:
+            if end == inf:
+                break
             free += processors
             if profile._times[-1] == end:
                 profile._free[-1] = free
