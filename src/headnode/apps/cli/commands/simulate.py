@@ -217,17 +217,9 @@ COMMANDS = (
             Option(
                 "ties", "ORDER", "What goes first at one instant: ends-first (the default), arrivals-first"
             ),
-            Option(
-                "engine",
-                "",
-                "Replay through the whole head, its own scheduler and life cycles: slower, no copy",
-            ),
-            Option(
-                "nodes",
-                "NODES",
-                "Replay through the head on these nodes: 100x16, big[1-8]x64:512000, or a TOML file",
-            ),
+            Option("nodes", "NODES", "Machine of nodes: 100x16, big[1-8]x64:512000 (MB), or a TOML file"),
             Option("whole-nodes", "", "With --nodes: every job takes whole nodes, and shares none"),
+            Option("engine", "", "Replay a pool, too, through the whole head: the same starts, slower"),
             Option("html", "FILE", "Write a report to look at in a browser: one file, no network needed"),
             Option(
                 "predictions",
@@ -239,8 +231,10 @@ COMMANDS = (
         example="hn simulate SDSC-SP2.swf.gz --processors 128 --compare fcfs,easy,conservative",
         notes=(
             "The log is in the Standard Workload Format, plain or packed with gzip or xz. Processors are a "
-            "pool of equal ones, jobs have one size, and the scheduler sees only their estimates. Jobs that "
-            "cannot be replayed are left out, and counted on standard error. See docs/policy-lab.md.",
+            "pool of equal ones, unless --nodes describes a cluster: then jobs go through the head itself, "
+            "with its scheduler and life cycles. Jobs have one size, and the scheduler sees only their "
+            "estimates. Jobs that cannot be replayed are left out, and counted on standard error. "
+            "See docs/policy-lab.md.",
         ),
     ),
 )
