@@ -34,7 +34,7 @@ def by_class(
             highest[row] = max(highest[row], *trace.customdata)
             trace.customdata = None
     settle(figure, scattermode="group", scattergap=0.35)
-    figure.update_xaxes(type="category", showgrid=False)
+    figure.update_xaxes(type="category", showgrid=False, tickangle=0)
     figure.update_xaxes(title=kind, row=2, col=1)
     _spans_axis(figure, highest[0])
     _slowdowns_axis(figure, highest[1])

@@ -29,7 +29,8 @@ function span(seconds) {
 // Of a log that is over within an hour, the seconds count.
 function moment(seconds) {
   if (known.zero === null) {
-    const clock = [(seconds % DAY) / 3600, (seconds % 3600) / 60, ...(known.brief ? [seconds % 60] : [])];
+    const rest = seconds - Math.floor(seconds / DAY) * DAY; // also of what was before the log
+    const clock = [rest / 3600, (rest % 3600) / 60, ...(known.brief ? [rest % 60] : [])];
     return `day ${counted(Math.floor(seconds / DAY))}, ${clock.map((part) => String(Math.floor(part)).padStart(2, "0")).join(":")}`;
   }
   const date = new Date((known.zero + seconds) * 1000).toUTCString(); // Mon, 03 Sep 1996 14:00:31 GMT
@@ -104,7 +105,7 @@ const WAITS = [ // up to so many seconds, in this colour
   [0, "no wait", "#5f8fd6"], [600, "up to 10 min", "#37a6a0"], [3600, "up to 1 h", "#76b35a"],
   [21600, "up to 6 h", "#d9ab2c"], [DAY, "up to a day", "#e07b39"], [Infinity, "over a day", "#d2455f"],
 ];
-const MOST_BARS = 4000;
+const MOST_BARS = 8000;
 const STEPS = [1, 5, 10, 30, 60, 300, 600, 1800, 3600, 10800, 21600, DAY, 2 * DAY, 7 * DAY]; // between marks, in seconds
 
 class Gantt {
@@ -134,7 +135,7 @@ class Gantt {
   }
 
   move(begin) {
-    this.begin = Math.max(known.first - this.length / 2, Math.min(begin, known.last - this.length / 2));
+    this.begin = Math.max(known.first, Math.min(begin, known.last - this.length));
     return this.draw();
   }
 
@@ -184,7 +185,7 @@ class Gantt {
 
   draw() {
     const { found, all } = this.visible();
-    this.say(found.length, all);
+    this.say(found, all);
     this.fill();
     const traces = WAITS.map(([, name, colour]) => ({
       type: "bar", orientation: "h", name, base: [], x: [], y: [], width: [], text: [], customdata: [], textposition: "inside",
@@ -245,12 +246,13 @@ class Gantt {
     return { tickvals: seconds.map(onAxis), ticktext: seconds.map(said) };
   }
 
-  say(shown, all) {
+  say(found, all) {
+    const shown = found.length;
     const what = shown < all
       ? `${counted(all)} jobs run in this period: too many to see. The ${counted(shown)} that take most room are shown; choose a shorter period to see all.`
       : { 0: "No job runs in this period.", 1: "One job runs in this period." }[all]
         || `All ${counted(all)} jobs that run in this period are shown.`;
-    const chosen = this.shown === null ? "" : ` Job ${this.jobs.numbers[this.shown]} is outlined.`;
+    const chosen = !found.includes(this.shown) ? "" : ` Job ${this.jobs.numbers[this.shown]} is outlined.`;
     at("gantt-said").textContent = `${this.policy.name}, ${moment(this.begin)} to ${moment(this.begin + this.length)}. ${what}${chosen}`;
   }
 
