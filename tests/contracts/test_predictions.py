@@ -53,7 +53,8 @@ def started(job: int, at: float, processors: int = 1) -> JobStarted:
 
 def waits(journal: AnyJournal, since: float = 0.0) -> list[tuple[int, float | None]]:
     return [
-        (each.job, each.started and each.started - NOW) for each in journal.judged_predictions(Instant(since))
+        (each.job, each.started and each.started - NOW)
+        for each in journal.judged_predictions(Instant(since), 10)
     ]
 
 
@@ -79,15 +80,20 @@ def test_a_prediction_is_judged_by_the_first_start_after_it(journal: AnyJournal)
     journal.keep_predictions([predicted(1), predicted(2), predicted(3)])
     journal.append([started(2, 30), started(1, 40)])
     journal.append([started(1, 70)])
-    assert waits(journal) == [(2, 30), (1, 40)]
+    assert waits(journal) == [(1, 40), (2, 30)]
     assert journal.prediction(JobId(3)) == predicted(3)
     assert waits(journal, since=after(40)) == [(1, 40)]
 
 
-def test_the_newest_starts_are_told_oldest_first(journal: AnyJournal) -> None:
-    journal.keep_predictions([predicted(job) for job in (1, 2, 3, 4)])
-    journal.append([started(job, at) for job, at in ((4, 10), (2, 30), (1, 20), (3, 40))])
-    assert [each.job for each in journal.judged_predictions(Instant(0), limit=2)] == [2, 3]
+def test_the_newest_starts_are_told_page_by_page_also_those_of_one_instant(journal: AnyJournal) -> None:
+    journal.keep_predictions([predicted(job) for job in (1, 2, 3, 4, 5)])
+    journal.append([started(job, at) for job, at in ((4, 10), (2, 30), (1, 30), (3, 30), (5, 20))])
+    found, before = [], None
+    while page := journal.judged_predictions(after(15), 2, before):
+        assert len(page) <= 2
+        found += [each.job for each in page]
+        before = (page[-1].started or after(0), page[-1].job)
+    assert found == [3, 2, 1, 5]
 
 
 def test_the_oldest_predictions_make_room(journal: AnyJournal, monkeypatch: pytest.MonkeyPatch) -> None:

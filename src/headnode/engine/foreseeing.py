@@ -101,7 +101,7 @@ class Foreseer:
         self._asked: dict[JobId, Asked] = {}  # of queued jobs
         self._predicted: dict[JobId, Prediction] = {}  # of jobs that have not started
         self._calibrations: dict[str, Calibration] = {}
-        for prediction in kept.judged_predictions(Instant(0.0), CALIBRATED_BY):
+        for prediction in reversed(kept.judged_predictions(Instant(0.0), CALIBRATED_BY)):
             self._calibrate(prediction)
 
     def perform(self, events: Sequence[Event], cluster: Cluster) -> None:

@@ -146,8 +146,13 @@ class Predictions(Protocol):
     def prediction(self, job: JobId) -> Prediction | None:
         """Return what was predicted of one job, if it is known still."""
 
-    def judged_predictions(self, since: Instant, limit: int = MOST_PREDICTIONS) -> list[Prediction]:
-        """Return the predictions of jobs that started since then: the newest `limit`, oldest start first."""
+    def judged_predictions(
+        self, since: Instant, limit: int, before: tuple[Instant, JobId] | None = None
+    ) -> list[Prediction]:
+        """Return the predictions of up to `limit` jobs that started since then, newest start first.
+
+        `before` is the start and the id of the last one of the page before.
+        """
 
 
 class Past(Archive, Predictions, Protocol):

@@ -175,7 +175,7 @@ def test_the_first_prediction_of_a_job_is_kept_and_judged_when_it_starts() -> No
     assert (first.made, first.policy, first.started) == (begin, "easy", None)
     assert (first.promise, first.p50) == (begin + HOUR, pytest.approx(begin + 360))
     world.run_for(200)
-    (judged,) = world.journal.judged_predictions(Instant(0.0))
+    (judged,) = world.journal.judged_predictions(Instant(0.0), 9)
     assert (judged.job, judged.started) == (waiting, begin + 300)
 
 

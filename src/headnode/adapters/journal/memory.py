@@ -137,12 +137,17 @@ class MemoryJournal:
         """Return what was predicted of one job, if it is known still."""
         return self._predictions.get(job)
 
-    def judged_predictions(self, since: Instant, limit: int = MOST_PREDICTIONS) -> list[Prediction]:
-        """Return the predictions of jobs that started since then: the newest `limit`, oldest start first."""
-        held = [(each.started, each) for each in self._predictions.values() if each.started is not None]
-        held.sort(key=lambda pair: pair[0])
-        found = [each for started, each in held if started >= since]
-        return found[max(0, len(found) - limit) :]
+    def judged_predictions(
+        self, since: Instant, limit: int, before: tuple[Instant, JobId] | None = None
+    ) -> list[Prediction]:
+        """Return the predictions of up to `limit` jobs that started since then, newest start first."""
+        judged = [
+            (each.started, job, each)
+            for job, each in self._predictions.items()
+            if each.started is not None and each.started >= since
+        ]
+        found = sorted(judged, key=lambda one: one[:2], reverse=True)
+        return [each for at, job, each in found if before is None or (at, job) < before][: max(limit, 0)]
 
     def _judge(self, start: JobStarted) -> None:
         made = self._predictions.get(start.job)

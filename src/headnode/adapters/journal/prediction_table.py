@@ -6,6 +6,7 @@ own.  A start and the prediction of it are in the same transaction, or the predi
 
 import sqlite3
 from collections.abc import Iterable, Sequence
+from math import inf
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,7 @@ from headnode.core.model.quantities import Instant, JobId
 from headnode.engine.ports import MOST_PREDICTIONS, Prediction
 
 _SELECT: Final = "select job, body, sum from predictions "
+_LAST: Final = (inf, 0)  # behind every start
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Prediction)
 
@@ -58,12 +60,14 @@ class PredictionTable:
         row = self._database.execute(f"{_SELECT} where job = ?", (job,)).fetchone()
         return self._waiting.get(job) if row is None else self._read(*row)
 
-    def judged(self, since: Instant, limit: int) -> list[Prediction]:
-        """Return the predictions of jobs that started since then: the newest `limit`, oldest start first."""
+    def judged(self, since: Instant, limit: int, before: tuple[Instant, JobId] | None) -> list[Prediction]:
+        """Return the predictions of up to `limit` jobs that started since then, newest start first."""
         rows = self._database.execute(
-            f"{_SELECT} where started >= ? order by started desc, number desc limit ?", (since, max(limit, 0))
+            f"{_SELECT} where started >= ? and (started, job) < (?, ?) "
+            "order by started desc, job desc limit ?",
+            (since, *(before or _LAST), max(limit, 0)),
         ).fetchall()
-        return [self._read(*row) for row in reversed(rows)]
+        return [self._read(*row) for row in rows]
 
     def _start(self, job: JobId, at: Instant) -> None:
         row = self._database.execute(f"{_SELECT} where job = ? and started is null", (job,)).fetchone()

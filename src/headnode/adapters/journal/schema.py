@@ -35,7 +35,7 @@ create table snapshots (id integer primary key, number integer not null, state b
 _SINCE_VERSION_2: Final = """
 create table predictions (number integer primary key autoincrement, job integer not null unique,
     body blob not null, sum integer not null, started real);
-create index predictions_judged on predictions (started) where started is not null;
+create index predictions_judged on predictions (started, job) where started is not null;
 """
 
 

@@ -21,7 +21,7 @@ from headnode.adapters.journal.troubles import damaged, from_sqlite, from_system
 from headnode.adapters.journal.write_ahead import check_log
 from headnode.core.lifecycle.events import Event
 from headnode.core.model.quantities import Instant, JobId
-from headnode.engine.ports import MOST_PREDICTIONS, EndedJob, InstanceRow, Prediction
+from headnode.engine.ports import EndedJob, InstanceRow, Prediction
 
 _PAGE: Final = 1000  # events read at a time when replaying
 
@@ -168,10 +168,12 @@ class SqliteJournal:
         with self._access:
             return self._predictions.one(job)
 
-    def judged_predictions(self, since: Instant, limit: int = MOST_PREDICTIONS) -> list[Prediction]:
-        """Return the predictions of jobs that started since then: the newest `limit`, oldest start first."""
+    def judged_predictions(
+        self, since: Instant, limit: int, before: tuple[Instant, JobId] | None = None
+    ) -> list[Prediction]:
+        """Return the predictions of up to `limit` jobs that started since then, newest start first."""
         with self._access:
-            return self._predictions.judged(since, limit)
+            return self._predictions.judged(since, limit, before)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

@@ -14,7 +14,7 @@ Object = dict[str, Any]
 def scored(predictions: Sequence[Prediction]) -> Object:
     """Return the scores of judged predictions: of all, by predicted wait, and by policy; spans in seconds.
 
-    Cost:  0.2 s for the 100,000 that are kept at most; beside the event loop, please.
+    Cost:  half a second for the 100,000 that are kept at most: beside the event loop, please.
     """
     by_policy: dict[str, list[Judged]] = {}
     for each in predictions:

@@ -1,6 +1,7 @@
 """The verbs of the local protocol that are about the past of the whole cluster."""
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any
 
 from headnode import __version__
@@ -8,12 +9,14 @@ from headnode.apps.server import wishes as w
 from headnode.apps.server.desk import Desk
 from headnode.apps.server.scoring import scored
 from headnode.core.lifecycle.states import PEOPLE_SAY, JobState
-from headnode.core.model.quantities import FOREVER, Instant
+from headnode.core.model.quantities import FOREVER, NEVER, Instant
 from headnode.core.model.user import User
 from headnode.engine import past
+from headnode.engine.ports import Prediction, Predictions
 
 Object = dict[str, Any]
 LONGEST_PAGE = 5000  # ended jobs looked at for one answer
+JUDGED_PAGE = 1000  # predictions
 
 
 async def past_jobs(desk: Desk, by: User, wish: w.PastWish) -> Object:  # noqa: ARG001  (everybody sees all)
@@ -35,9 +38,17 @@ async def past_jobs(desk: Desk, by: User, wish: w.PastWish) -> Object:  # noqa: 
 async def predictions(desk: Desk, by: User, wish: w.PredictionsWish) -> Object:  # noqa: ARG001
     """Show how often predicted starts held: of the jobs that had to wait and have started since then."""
     since = Instant(0.0 if wish.since is None else wish.since)
-    judged = await asyncio.to_thread(desk.predictions.judged_predictions, since)
-    scores = await asyncio.to_thread(scored, judged)
+    scores = await asyncio.to_thread(lambda: scored(list(_judged(desk.predictions, since))))
     return {"since": wish.since, "policy": desk.engine.settings.text("SchedulingPolicy")} | scores
+
+
+def _judged(predictions: Predictions, since: Instant) -> Iterator[Prediction]:
+    """Yield what was judged, page by page: nobody can write while a page is read."""
+    before = None
+    while page := predictions.judged_predictions(since, JUDGED_PAGE, before):
+        yield from page
+        last = page[-1]
+        before = (NEVER if last.started is None else last.started, last.job)
 
 
 def _about(desk: Desk) -> Object:

@@ -18,7 +18,7 @@ from headnode.core.formats.swf import Log, Noticed
 from headnode.core.formats.swf_writing import About, LoggedJob, write_swf
 from headnode.core.model.errors import BadRequest
 
-PAGE = 2000  # jobs looked at for one answer
+PAGE = 500  # jobs looked at for one answer; the head writes nothing while it reads them
 
 Progress = Callable[[int, int], None]
 """Is told how many jobs have come, and how many have ended in all."""
