@@ -69,7 +69,7 @@ class Engine:
         Raises:  Unavailable ``journal-damaged``.
         """
         self.cluster, self.number, self.kept = recover(self.journal)
-        self._picture, self.last_plan = Picture(self.cluster), None
+        self._picture, self.last_plan = Picture(self.cluster, keeps=True), None
         self.cluster.release_due(self.clock.now())
 
     def handle(self, batch: Sequence[c.Command]) -> list[Answer]:

@@ -10,7 +10,7 @@ from headnode.engine.picture import Picture
 
 def view_of(cluster: Cluster, now: Instant) -> View:
     """Return what a policy may know that has not planned before."""
-    return Picture(cluster).view(now)
+    return Picture(cluster, keeps=False).view(now)
 
 
 def commands_of(plan: Plan) -> list[c.Command]:

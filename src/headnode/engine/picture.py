@@ -1,13 +1,14 @@
 """The picture of the cluster that policies see, kept from pass to pass: only what changed is drawn anew."""
 
 from math import inf
+from types import MappingProxyType
 
 from headnode.core.lifecycle.allocating import exclusive_holder, held_units, idle_units
 from headnode.core.lifecycle.cluster import Cluster
-from headnode.core.lifecycle.deciding_jobs import closed_nodes
 from headnode.core.lifecycle.records import JobRecord
 from headnode.core.lifecycle.states import JobState
 from headnode.core.model.job import JobRequest
+from headnode.core.model.node import NodeState
 from headnode.core.model.quantities import NEVER, Instant, JobId
 from headnode.core.scheduling.decision import Plan
 from headnode.core.scheduling.need import memory_of
@@ -15,20 +16,33 @@ from headnode.core.scheduling.terrain import Ground, Terrain
 from headnode.core.scheduling.view import NodeView, RunningJob, View, WaitingClass
 from headnode.engine.settings import Settings
 
+_CLOSED = MappingProxyType(
+    {
+        NodeState.READY: "",
+        NodeState.PENDING: "not yet approved by an administrator",
+        NodeState.PAUSED: "paused",
+        NodeState.UNREACHABLE: "unreachable",
+        NodeState.LOST_PAUSED: "unreachable and paused",
+        NodeState.REMOVED: "removed",
+    }
+)
+"""Why a node takes no new work; empty: it does."""
+
 
 class Picture:
     """Draws views of one cluster.  What was drawn is never changed, so a view stays what it was.
 
+    `keeps`: it is the one that is kept from pass to pass; what the cluster marks for drawing is for it.
     `freed`: something has become free that was not expected to be by now, since it was set to False.
     """
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, *, keeps: bool) -> None:
         self.cluster = cluster
         self.freed = True
+        self._keeps = keeps
         self._nodes: dict[str, NodeView] = {}
         self._running: dict[JobId, RunningJob] = {}
         self._listed: list[RunningJob] = []
-        self._drawn = False  # at least once
         self._terrain: Terrain | None = None
 
     def view(self, now: Instant, *, before: Plan | None = None, depth: float = inf) -> View:
@@ -50,8 +64,9 @@ class Picture:
 
     def _look_at_jobs(self, now: Instant) -> None:
         """Draw the running jobs that are not as they were, and those that want to grow."""
-        drawn, running, changed = self._running.copy(), self.cluster.running, False
-        for job in self._worth_a_look():
+        look, running, changed = self._worth_a_look(), self.cluster.running, False
+        drawn = self._running.copy() if look else self._running
+        for job in look:
             before = drawn.get(job)
             if job in running:
                 seen = running_job(self.cluster, self.cluster.jobs[job])
@@ -67,8 +82,7 @@ class Picture:
 
     def _worth_a_look(self) -> list[JobId]:
         cluster = self.cluster
-        if not self._drawn:
-            self._drawn = True
+        if not self._keeps:
             return sorted(cluster.running)
         look = {job for job, before in self._running.items() if before.wants}
         look.update(job for job, flow in cluster.flows.items() if flow.ready)
@@ -77,21 +91,23 @@ class Picture:
         return sorted(look)
 
     def _look_at_nodes(self) -> None:
-        cluster, known = self.cluster, self._nodes
-        closed, held = closed_nodes(cluster), self._memory_held()
-        changed = {}
-        for name, node in cluster.nodes.items():
-            before = known.get(name)
-            seen = _node(cluster, name, closed.get(name, ""), held.get(name, 0))
-            if before != seen:
-                changed[name] = seen
-            if before is None or before.facts is not node.facts or before.closed != seen.closed:
+        """Draw the nodes that are not as they were."""
+        cluster, memory, changed = self.cluster, self._memory_held(), {}
+        look = sorted(cluster.redraw_nodes) if self._nodes else list(cluster.nodes)
+        for name in look:
+            before = self._nodes.get(name)
+            if name in cluster.nodes:
+                seen = _node(cluster, name, memory.get(name, 0))
+                if before != seen:
+                    changed[name] = seen
+                if before is None or before.facts != seen.facts or before.closed != seen.closed:
+                    self._terrain, self.freed = None, True
+            elif before is not None:
                 self._terrain, self.freed = None, True
-        if len(known) + sum(name not in known for name in changed) != len(cluster.nodes):
-            self._terrain, self.freed, known = None, True, {}
-            changed = {name: changed.get(name) or self._nodes[name] for name in cluster.nodes}
-        if changed:
-            self._nodes = {**known, **changed}
+        cluster.redraw_nodes -= set(look) if self._keeps else set()
+        if changed or self._terrain is None:
+            drawn = {**self._nodes, **changed}
+            self._nodes = {name: node for name, node in drawn.items() if name in cluster.nodes}
 
     def _memory_held(self) -> dict[str, int]:
         held: dict[str, int] = {}
@@ -108,13 +124,14 @@ def _gave_back(before: RunningJob, now: RunningJob) -> bool:
     return now.end < before.end or any(left.get(node, 0) < count for node, count in before.allocation)
 
 
-def _node(cluster: Cluster, name: str, closed: str, memory_held: int) -> NodeView:
+def _node(cluster: Cluster, name: str, memory_held: int) -> NodeView:
+    node = cluster.nodes[name]
     return NodeView(
-        facts=cluster.nodes[name].facts,
+        facts=node.facts,
         free=len(cluster.free.get(name, ())),
         jobs=len(cluster.holders.get(name, ())),
         exclusive_to=exclusive_holder(cluster, name),
-        closed=closed,
+        closed=_CLOSED[node.state],
         memory_held=memory_held,
     )
 

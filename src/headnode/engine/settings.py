@@ -94,7 +94,8 @@ class Settings:
 
     def licences(self) -> dict[str, int]:
         """Return how many of each licence there are."""
-        return read_licences(self.text("Licences"))
+        text = self.text("Licences")
+        return read_licences(text) if text else {}
 
 
 def read_licences(text: str) -> dict[str, int]:

@@ -56,6 +56,7 @@ class Cluster:
         # What the engine should look at next, and jobs that are over and go to the archive.
         self.touched: set[JobId] = set()
         self.redraw: set[JobId] = set()  # jobs whose picture for the scheduler may be out of date
+        self.redraw_nodes: set[str] = set()  # the same of nodes
         self.pass_needed = True
         self.over: list[JobRecord] = []
         self._classes: dict[JobId, JobRequest] = {}
@@ -245,12 +246,14 @@ class Cluster:
     def take(self, job: JobId, node: str, processors: tuple[int, ...]) -> None:
         """Mark processors of a node as held by a job."""
         self.redraw.add(job)
+        self.redraw_nodes.add(node)
         self.free[node] = without(self.free.get(node, []), processors)
         self.holders.setdefault(node, set()).add(job)
 
     def give_back(self, job: JobId, node: str, processors: tuple[int, ...]) -> None:
         """Mark processors of a node as free; the job holds nothing else there, or says so by `take`."""
         self.redraw.add(job)
+        self.redraw_nodes.add(node)
         record = self.nodes.get(node)
         there = record.facts.processors if record else 0
         back = [number for number in processors if number < there]
@@ -261,6 +264,7 @@ class Cluster:
     def open_node(self, node: NodeRecord) -> None:
         """Work out what is free of a node that is new or has changed."""
         name = node.facts.name
+        self.redraw_nodes.add(name)
         held = {
             number
             for job in self.holders.get(name, ())

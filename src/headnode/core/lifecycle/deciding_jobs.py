@@ -22,7 +22,6 @@ from headnode.core.lifecycle.states import JobState
 from headnode.core.model.checks import check, check_runnable
 from headnode.core.model.errors import BadRequest, NotAllowed, NotFound, WrongState
 from headnode.core.model.job import JobSpec
-from headnode.core.model.node import NodeState
 from headnode.core.model.quantities import ANCHORS, Instant, JobId
 from headnode.core.model.user import User
 
@@ -252,16 +251,3 @@ def grow(cluster: Cluster, command: c.GrowJob, now: Instant) -> list[Event]:
     if record is None or record.state is not JobState.RUNNING:
         return []
     return [e.AllocationGrown(at=now, job=record.id, added=pick(cluster, record, command.shares))]
-
-
-def closed_nodes(cluster: Cluster) -> dict[str, str]:
-    """Return the nodes that take no new work, each with the reason."""
-    words = {
-        NodeState.PENDING: "not yet approved by an administrator",
-        NodeState.PAUSED: "paused",
-        NodeState.UNREACHABLE: "unreachable",
-        NodeState.LOST_PAUSED: "unreachable and paused",
-    }
-    return {
-        name: words[node.state] for name, node in cluster.nodes.items() if node.state is not NodeState.READY
-    }

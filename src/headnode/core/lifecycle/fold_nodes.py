@@ -25,6 +25,7 @@ def moved(cluster: Cluster, event: e.NodeFact) -> None:
     known = cluster.node(event.node)
     known.state = node_target(known.state, event)
     known.since = event.at
+    cluster.redraw_nodes.add(event.node)
     cluster.touched |= cluster.holders.get(event.node, set())  # their tasks may go there now, or no longer
     cluster.pass_needed = True
 
@@ -34,5 +35,6 @@ def removed(cluster: Cluster, event: e.NodeRemoved) -> None:
     known = cluster.node(event.node)
     node_target(known.state, event)
     del cluster.nodes[event.node]
+    cluster.redraw_nodes.add(event.node)
     cluster.free.pop(event.node, None)
     cluster.pass_needed = True

@@ -19,7 +19,7 @@ from headnode.core.scheduling.availability import Availability, Slot
 from headnode.core.scheduling.board import Board, Fit
 from headnode.core.scheduling.decision import Grow, Plan, Reason, Reservation, Start, Wait, Why
 from headnode.core.scheduling.endless import Endless
-from headnode.core.scheduling.future import release_of
+from headnode.core.scheduling.future import releases_of
 from headnode.core.scheduling.kept import Kept, keep
 from headnode.core.scheduling.kinds import Kinds
 from headnode.core.scheduling.placement import fewest, fit, shares
@@ -59,7 +59,7 @@ class _Pass:
 
     def _availability(self) -> Availability:
         needs, view = self._wishes.needs, self._view
-        releases = [release_of(job, view.now, self._terrain) for job in view.running]
+        releases = releases_of(view, self._terrain)
         kinds = Kinds(self._terrain, needs)
         return Availability(view.now, self._board, kinds, releases, memory=any(n.memory for n in needs))
 

@@ -12,7 +12,7 @@ from headnode.core.scheduling.board import Board, Piece
 from headnode.core.scheduling.need import Need, licence_wishes, licences_of, memory_of
 from headnode.core.scheduling.placement import fewest, fit
 from headnode.core.scheduling.terrain import Terrain
-from headnode.core.scheduling.view import RunningJob
+from headnode.core.scheduling.view import RunningJob, View
 
 
 class Release(NamedTuple):
@@ -59,6 +59,21 @@ def _worked_out(running: RunningJob, terrain: Terrain) -> Release:
     return release(running.end, running.job, piece)
 
 
+def in_order(releases: Iterable[Release]) -> list[Release]:
+    """Return releases by time; at one time the smaller, then the earlier job goes first."""
+    return sorted(releases, key=itemgetter(0, 1, 2))
+
+
+def releases_of(view: View, terrain: Terrain) -> list[Release]:
+    """Return what running jobs give back, in order; the same list as long as the same jobs run."""
+    known = terrain.returning
+    if known is not None and known[0] is view.running and (not known[1] or known[1][0].at >= view.now):
+        return known[1]
+    found = in_order(release_of(job, view.now, terrain) for job in view.running)
+    terrain.returning = view.running, found
+    return found
+
+
 def promise(need: Need, now: Board, releases: Iterable[Release], at_last: Board) -> Promise | None:
     """Return the earliest promise for a need that does not fit now, or None if no end will help.
 
@@ -67,7 +82,7 @@ def promise(need: Need, now: Board, releases: Iterable[Release], at_last: Board)
     Cost:  O(log(releases)) placements, because what fits still fits when more is free; one where counts tell.
     """
     least = fewest(need)
-    ordered = sorted(releases, key=itemgetter(0, 1, 2))
+    ordered = in_order(releases)
     steps = _steps(ordered)
 
     def suffices(step: int) -> bool:

@@ -1,14 +1,21 @@
 """Where a pass stands: what is free, what was given, and what the first blocked job is promised."""
 
 from collections.abc import Set
-from operator import itemgetter
 from typing import NamedTuple
 
 from headnode.core.model.job import JobRequest, UnitType
 from headnode.core.model.quantities import NEVER, Instant, JobId
 from headnode.core.scheduling.board import Board, Fit
 from headnode.core.scheduling.decision import Grow, Reservation, Start
-from headnode.core.scheduling.future import Promise, Release, promise, promised, release, release_of
+from headnode.core.scheduling.future import (
+    Promise,
+    Release,
+    in_order,
+    promise,
+    promised,
+    release,
+    releases_of,
+)
 from headnode.core.scheduling.need import Need
 from headnode.core.scheduling.placement import fewest, fit, shares
 from headnode.core.scheduling.terrain import Order, Terrain
@@ -61,7 +68,7 @@ class Standing:
         self.starts: list[Start] = []
         self.grows: list[Grow] = []
         self._view, self._terrain, self._policy = view, terrain, policy
-        self._running = [release_of(job, view.now, terrain) for job in view.running]
+        self._running = releases_of(view, terrain)
         self._at_last = Board.empty(terrain, in_all)
         self._given: list[Release] = []
         self._room: dict[int, tuple[Alternatives, int]] = {}  # by identity: they are long, and few
@@ -128,7 +135,7 @@ class Standing:
     def remember(self, refused: Set[JobRequest]) -> None:
         """Let the terrain remember how the pass ends."""
         if self.head is not None and self.head.promise is not None:
-            releases = sorted([*self._running, *self._given], key=itemgetter(0, 1, 2))
+            releases = in_order([*self._running, *self._given]) if self._given else self._running
             now, policy = self._view.now, self._policy
             self._terrain.before = PassBefore(policy, now, self.board, releases, self.head, refused)
 
@@ -137,7 +144,7 @@ class Standing:
         if before is None or before.policy != self._policy or before.now > self._view.now:
             return None
         same = before.board.looks_like(self.board) and len(before.releases) == len(self._running)
-        return before if same and before.releases == sorted(self._running, key=itemgetter(0, 1, 2)) else None
+        return before if same and before.releases == self._running else None
 
     def can_run(self, wish: Wish) -> bool:
         """Return whether the wish would fit on the open nodes if nothing ran there."""

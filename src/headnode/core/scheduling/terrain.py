@@ -1,6 +1,6 @@
 """The nodes of a view, numbered, with everything about them that a pass does not change."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from headnode.core.model.job import JobRequest, NodeGroupOp, OrderKey, UnitType
@@ -24,7 +24,8 @@ class Terrain:
 
     With `reopened`, closed nodes count as open; removed ones never do.
     Cost:  O(nodes) to make; candidates are worked out once for each kind of rules.  What others work out
-    on these nodes is remembered with them: `needs`, `releases`, and how the pass `before` ended.
+    on these nodes is remembered with them: `needs`, `releases`, `returning` (these in order), and how
+    the pass `before` ended.
     """
 
     def __init__(self, nodes: Mapping[str, NodeView], *, reopened: bool = False) -> None:
@@ -44,6 +45,7 @@ class Terrain:
         self._alternatives: dict[Rules, tuple[Order, ...]] = {}
         self.needs: dict[JobRequest, Need] = {}
         self.releases: dict[JobId, tuple[RunningJob, Release]] = {}
+        self.returning: tuple[Sequence[RunningJob], list[Release]] | None = None
         self.before: PassBefore | None = None
 
     def _grouped(self) -> tuple[list[Order], list[int]]:

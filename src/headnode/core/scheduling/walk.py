@@ -25,7 +25,7 @@ class Rule(NamedTuple):
     """What makes one policy differ from another.
 
     `overtake` is asked about a wish behind a waiting job, and answers with what it may take; `refusal` says
-    why not, given whether it would fit.  `closed_blocks`: a job whose nodes are closed holds up all behind it.
+    why not, given whether it would fit.  `closed_blocks`: a job whose nodes are closed holds up others.
     """
 
     overtake: Callable[[Standing, Wish], Fit | None]

@@ -1,0 +1,109 @@
+"""What the engine keeps from pass to pass is what a fresh look would show, and changes no plan."""
+
+import contextlib
+import random
+from collections.abc import Callable
+
+import msgspec
+import pytest
+from worlds import ADA, ROOT, World
+
+from headnode.core.lifecycle import commands as c
+from headnode.core.model.errors import Refused
+from headnode.core.model.job import Licence
+from headnode.core.model.node import NodeFacts
+from headnode.core.model.quantities import Instant, JobId, Seconds
+from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.scheduling.decision import Plan
+from headnode.core.scheduling.policies import POLICIES
+from headnode.core.scheduling.view import View
+from headnode.engine.passes import view_of
+
+DEEDS = 120
+
+
+def looked_at_twice(world: World, plan: Callable[[View], Plan], passes: list[Plan]) -> Callable[[View], Plan]:
+    """Return the policy, which holds each plan against that of a fresh look at the cluster."""
+
+    def held(view: View) -> Plan:
+        fresh = view_of(world.cluster, view.now)
+        assert dict(view.nodes) == dict(fresh.nodes)
+        assert sorted(view.running, key=lambda job: job.job) == list(fresh.running)
+        assert view.licences == fresh.licences
+        alone = msgspec.structs.replace(fresh, depth=view.depth, before=view.before, freed=view.freed)
+        cold = plan(msgspec.structs.replace(alone, ground=None))
+        made = plan(view)
+        assert (made.starts, made.grows, made.reservations) == (cold.starts, cold.grows, cold.reservations)
+        assert made.waits == cold.waits
+        passes.append(made)
+        return made
+
+    return held
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+@pytest.mark.parametrize("seed", range(6))
+def test_plans_on_the_kept_picture_are_those_of_a_fresh_one(policy: str, seed: int) -> None:
+    dice, world = random.Random(f"{policy} {seed}"), World(4, 4, 2, 8)
+    passes: list[Plan] = []
+    world.engine.policies = {policy: looked_at_twice(world, POLICIES[policy], passes)}
+    world.do(c.SetParameter(by=ROOT, name="SchedulingPolicy", value=policy))
+    world.do(c.SetParameter(by=ROOT, name="Licences", value="x:3"))
+    world.do(c.SetParameter(by=ROOT, name="SchedulingDepth", value=str(dice.choice((1, 3, 100)))))
+    jobs: list[JobId] = []
+    for _ in range(DEEDS):
+        with contextlib.suppress(Refused):  # such as to cancel what is over
+            deed(dice, world, jobs)
+    assert len(passes) > DEEDS / 4
+    assert any(plan.starts for plan in passes)
+
+
+def deed(dice: random.Random, world: World, jobs: list[JobId]) -> None:
+    """Do something that users, nodes, administrators or time do."""
+    what = dice.random()
+    if what < 0.45:
+        jobs.append(submitted(dice, world))
+    elif what < 0.8 and (held := list(world.nodes.running())):
+        world.do(world.nodes.ended(dice.choice(held), world.clock.now(), kind="exited", exit_code=0))
+    elif what < 0.85 and jobs:
+        world.do(c.StopJob(by=ROOT, job=dice.choice(jobs), outcome="canceled", force=True))
+    elif what < 0.9:
+        wish = dice.choice(("pause", "resume"))
+        world.do(c.ChangeNode(by=ROOT, node=f"node{dice.randint(1, 4)}", wish=wish))
+    elif what < 0.92:
+        facts = NodeFacts(name="node4", processors=8, memory=dice.choice((1024, 2048)))
+        world.do(c.RegisterNode(facts=facts, approved=True))
+    else:
+        world.wait(dice.choice((1, 20, 70)))
+
+
+def submitted(dice: random.Random, world: World) -> JobId:
+    """Submit a job of some kind."""
+    size = dice.choice((1, 1, 2, 3, 6))
+    sweep = TaskSpec(command="x", kind=TaskType.SWEEP, start=1, end=dice.randint(1, 5))
+    task = sweep if dice.random() < 0.3 else TaskSpec(command="x", minimum=size, maximum=size)
+    return world.submit(
+        task,
+        by=dice.choice((ROOT, ADA)),
+        priority=dice.choice((1000, 2000, 2000, 3000)),
+        minimum=task.minimum,
+        maximum=task.maximum + dice.choice((0, 0, 2)),
+        exclusive=dice.random() < 0.2,
+        run_time=dice.choice((Seconds(60.0), Seconds(120.0), Seconds(float("inf")))),
+        process_memory=dice.choice((None, None, None, 300)),
+        licences=dice.choice(((), (), (Licence("x", 1),))),
+    )
+
+
+def test_a_reservation_wakes_the_engine_when_its_time_has_come_though_nothing_ends() -> None:
+    world = World(2)
+    world.do(c.SetParameter(by=ROOT, name="SchedulingPolicy", value="conservative"))
+    short = TaskSpec(command="x", minimum=1, maximum=1)
+    world.submit(short, run_time=Seconds(60.0))
+    waits = world.submit(TaskSpec(command="x", minimum=2, maximum=2), run_time=Seconds(60.0))
+    plan = world.engine.last_plan
+    assert plan is not None
+    assert [each.job for each in plan.reservations] == [waits]
+    due = world.engine.next_wake()
+    assert due is not None
+    assert due <= Instant(world.clock.now() + 60)
