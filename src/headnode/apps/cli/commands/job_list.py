@@ -4,7 +4,7 @@ import os
 
 from headnode.apps.cli.command import FORMAT, STATE, Command
 from headnode.apps.cli.options import Option
-from headnode.apps.cli.screens.job import COLUMNS, WIDTHS, row
+from headnode.apps.cli.screens.job import COLUMNS, WIDTHS, WITH_EXPECTED, row
 from headnode.apps.cli.sheet import Sheet
 from headnode.apps.cli.words import counted, states
 
@@ -30,7 +30,8 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
         limit=PAGE if limit is None else limit,
     )
     rows = [row(job) for job in answer["jobs"]]
-    out.sheet(Sheet("Id", rows, answer["jobs"], columns=COLUMNS, widths=WIDTHS, trailer=_trailer(answer)))
+    columns = COLUMNS if asked.text("format") is None else WITH_EXPECTED
+    out.sheet(Sheet("Id", rows, answer["jobs"], columns=columns, widths=WIDTHS, trailer=_trailer(answer)))
     return 0
 
 
@@ -77,5 +78,6 @@ COMMANDS = (
             FORMAT,
         ),
         example="hn job list /all /state:running,queued",
+        notes=("With --format, a job that waits is shown with the start that is expected.",),
     ),
 )

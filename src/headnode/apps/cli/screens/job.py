@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     Job = Mapping[str, Any]
 
 COLUMNS = ("Id", "Owner", "Name", "State", "Priority", "Resource Request", "Tasks", "Submit Time", "Remark")
+WITH_EXPECTED = (*COLUMNS[:-1], "Expected Start", COLUMNS[-1])
 WIDTHS = {"Id": 6, "Owner": 10, "Name": 16, "State": 10, "Priority": 8}
 
 
