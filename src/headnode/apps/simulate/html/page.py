@@ -76,7 +76,7 @@ def _whole(title: str, content: Sequence[_Element], known: dict[str, Any]) -> by
             E.noscript(E.p(texts.NO_SCRIPT)),
             E.script(_json(known), {"type": "application/json", "id": "known"}),
             E.script(_PLACE),
-            E.script(_file("page.js")),
+            E.script(_program()),
         ),
         lang="en",
     )
@@ -99,6 +99,11 @@ def _head(title: str) -> _Element:
 def _json(known: dict[str, Any]) -> str:
     text = json.dumps(known, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c")  # nothing in it can end the script
+
+
+def _program() -> str:
+    parts = (files(__package__) / "program").iterdir()
+    return "\n".join(part.read_text(encoding="utf-8") for part in sorted(parts, key=lambda part: part.name))
 
 
 def _file(name: str) -> str:
