@@ -125,7 +125,7 @@ def test_the_page_holds_every_job_as_it_was_simulated(log: Path, tmp_path: Path)
 def test_jobs_on_described_nodes_are_drawn_where_the_head_put_them(log: Path) -> None:
     document = drawn(log, "--nodes", "2x2", "--whole-nodes")
     data = known(document)
-    assert data["nodes"] == {"node1": 0, "node2": 2}
+    assert data["nodes"] == [["node1", 0], ["node2", 2]]
     assert data["gantt"]["layout"]["yaxis"]["ticktext"] == ["node1", "node2"]
     assert "4 processors on 2 whole nodes" in document.find_class("about")[0].text_content()
     [policy] = data["policies"]

@@ -29,7 +29,7 @@ def packed_jobs(simulation: Simulation) -> dict[str, Any]:
             "estimates": packed(work.estimates),
             "processors": packed(work.processors),
         },
-        "nodes": None if simulation.machine is None else firsts(simulation.machine),
+        "nodes": None if simulation.machine is None else list(firsts(simulation.machine).items()),
         "policies": [_policy(simulation, outcome) for outcome in simulation.outcomes],
     }
 

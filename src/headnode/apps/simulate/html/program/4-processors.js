@@ -1,6 +1,6 @@
 // The chart of processors: jobs as bars, in a period that the reader chooses.
 
-const nodes = known.nodes && Object.entries(known.nodes); // name and first processor, in the order of these
+const nodes = known.nodes; // name and first processor of each, in the order of processors
 
 function on(first, count) {
   if (!nodes) return "";
