@@ -56,6 +56,7 @@ class _Pass:
         self._waits: dict[JobRequest, Telling] = {}
         self._reservations: list[Reservation] = []
         self._head: JobId | None = None  # the first that must wait
+        self._shallow = True
 
     def _availability(self) -> Availability:
         needs, view = self._wishes.needs, self._view
@@ -70,13 +71,19 @@ class _Pass:
                 self._grow(wish)
             elif wish.job in self._kept.slots:
                 self._offer(wish, self._kept.slots.pop(wish.job))
-            elif len(self._reservations) + len(self._kept.slots) < self._view.depth:
+            elif self._is_shallow():
                 self._reserve(wish)
             else:
                 self._start_or_wait(wish)
         wake = min((each.at for each in self._reservations), default=NEVER)
         held = tuple(self._reservations)
         return Plan(tuple(self._starts), tuple(self._grows), Waits(self._waits), held, wake)
+
+    def _is_shallow(self) -> bool:
+        """Return whether one more may have a reservation; after the first who may not, nobody may."""
+        coming = sum(slot.at > self._view.now for slot in self._kept.slots.values())
+        self._shallow = self._shallow and len(self._reservations) + coming < self._view.depth
+        return self._shallow
 
     def _grow(self, wish: Wish) -> None:
         found = self._room_now(wish)

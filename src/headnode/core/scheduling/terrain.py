@@ -49,7 +49,7 @@ class Terrain:
         self.before: PassBefore | None = None
 
     def _grouped(self) -> tuple[list[Order], list[int]]:
-        """Return the open nodes that are equal but for their names, and the group of each; -1: closed."""
+        """Return the open nodes that are equal but for their names, by name, and the group of each; -1: closed."""
         groups: dict[tuple[object, ...], list[int]] = {}
         for number, facts in enumerate(self.facts):
             if not self.closed[number] and facts.processors > 0:
@@ -58,7 +58,8 @@ class Terrain:
         for group, numbers in enumerate(groups.values()):
             for number in numbers:
                 of[number] = group
-        return [tuple(numbers) for numbers in groups.values()], of
+        names = self.names
+        return [tuple(sorted(numbers, key=names.__getitem__)) for numbers in groups.values()], of
 
     def alternatives(self, request: JobRequest) -> tuple[Order, ...]:
         """Return the open nodes the request may use, in resource order.
