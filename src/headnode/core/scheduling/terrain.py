@@ -49,7 +49,7 @@ class Terrain:
         self.before: PassBefore | None = None
 
     def _grouped(self) -> tuple[list[Order], list[int]]:
-        """Return the open nodes that are equal but for their names, by name, and the group of each; -1: closed."""
+        """Return the open nodes that are equal but for their names, by name; and the group of each, or -1."""
         groups: dict[tuple[object, ...], list[int]] = {}
         for number, facts in enumerate(self.facts):
             if not self.closed[number] and facts.processors > 0:
