@@ -1,0 +1,37 @@
+"""The native form: a job as TOML or JSON, in few words, for people.
+
+A first sweep, which runs a program a hundred times:
+
+    name = "first sweep"
+    command = "./simulate --case *"
+    sweep = "1-100"
+    stdout = "case.***.txt"
+    run_time = "20m"
+
+A file without tables of tasks describes a job of one task, as above.  With several tasks, each has a table,
+and what stands above the first is said of the job as a whole:
+
+    name = "flow"
+    processors = "2-8"
+
+    [[tasks]]
+    name = "prepare"
+    command = "./prepare"
+
+    [[tasks]]
+    command = "./solve *"
+    sweep = "1-100"
+    depends_on = "prepare"
+
+    [tasks.environment]
+    OMP_NUM_THREADS = "1"
+
+A text that begins with a brace is JSON with the same keys.
+"""
+
+from headnode.core.formats.native_form.locating import locate
+from headnode.core.formats.native_form.reading import read_job
+from headnode.core.formats.native_form.schema import json_schema
+from headnode.core.formats.native_form.writing import JSON, TOML, job_document, write_job
+
+__all__ = ["JSON", "TOML", "job_document", "json_schema", "locate", "read_job", "write_job"]

@@ -1,0 +1,167 @@
+"""Every key of the native form, in the order in which files are written."""
+
+from headnode.core.formats.native_form.rows import Row, by_key
+from headnode.core.formats.native_form.values import (
+    AT_LEAST,
+    BOUNDS,
+    CODES,
+    EDGES,
+    FLAG,
+    GROUP_OP,
+    IDS,
+    LICENCES,
+    MEMORY,
+    MEMORY_BOUNDS,
+    MOMENT,
+    NAMES,
+    NODES,
+    ORDER,
+    PAIRS,
+    PRIORITY,
+    SPAN,
+    SWEEP,
+    TEXT,
+    TYPE,
+    WHOLE,
+)
+from headnode.core.model.job import UnitType
+
+SIZES = {"processors": UnitType.PROCESSOR, "sockets": UnitType.SOCKET, "nodes": UnitType.NODE}
+"""Keys for a minimum and a maximum, and what they count.  A file has one of them, everywhere the same."""
+
+_SIZE = ("minimum", "maximum")
+_JOB_SIZE = "wanted for the whole job; * is calculated from the tasks"
+
+JOB_ROWS = by_key(
+    Row(key="name", value=TEXT, help="name of the job", example="first sweep"),
+    Row(key="project", value=TEXT, help="project it is counted for"),
+    Row(key="template", value=TEXT, help="job template"),
+    Row(key="priority", value=PRIORITY, help="place in the queue", example="AboveNormal"),
+    Row(key="run_time", value=SPAN, help="run time limit of the job", example="1h30m"),
+    Row(key="processors", value=BOUNDS, fields=_SIZE, help=f"processors {_JOB_SIZE}", example="4-16"),
+    Row(key="sockets", value=BOUNDS, fields=_SIZE, help=f"sockets {_JOB_SIZE}"),
+    Row(key="nodes", value=BOUNDS, fields=_SIZE, help=f"whole nodes {_JOB_SIZE}"),
+    Row(key="exclusive", value=FLAG, help="no other job on the nodes of this one"),
+    Row(key="single_node", value=FLAG, help="all of the job on one node"),
+    Row(key="run_until_canceled", value=FLAG, help="hold the resources until it is canceled"),
+    Row(key="requested_nodes", value=NODES, help="take nodes from these", example="node[1-5]"),
+    Row(key="excluded_nodes", value=NODES, help="do not take these nodes"),
+    Row(key="node_groups", value=NAMES, help="take nodes from these groups"),
+    Row(key="node_group_op", value=GROUP_OP, help="how several node groups combine"),
+    Row(
+        key="processors_per_node",
+        value=AT_LEAST,
+        fields=("minimum_processors_per_node", "maximum_processors_per_node"),
+        help="processors that each node must have: a minimum, or minimum-maximum",
+        example=8,
+    ),
+    Row(
+        key="memory_per_node",
+        value=MEMORY_BOUNDS,
+        fields=("minimum_memory", "maximum_memory"),
+        help="memory that each node must have: a minimum, or minimum - maximum",
+        example="4 GB",
+    ),
+    Row(key="process_memory", value=MEMORY, help="memory each process will need"),
+    Row(key="order_by", value=ORDER, help="which nodes first", example=["memory", "-speed"]),
+    Row(key="licences", value=LICENCES, help="licences of the cluster", example={"solver": 2}),
+    Row(key="parents", value=IDS, help="jobs that must have finished first", example=[12, 13]),
+    Row(key="hold_until", value=MOMENT, help="do not start before"),
+    Row(key="valid_exit_codes", value=CODES, help="exit codes that mean success", example=[0, "10..12"]),
+    Row(key="fail_on_task_failure", value=FLAG, help="the first failed task fails the job"),
+    Row(key="fail_dependent_tasks", value=FLAG, help="a failed task fails those that depend on it"),
+    Row(key="task_retry_limit", value=WHOLE, help="how often a task whose program failed is run again"),
+    Row(key="notify_on_start", value=FLAG, help="send a notice when the job starts"),
+    Row(key="notify_on_completion", value=FLAG, help="send a notice when the job has ended"),
+    Row(key="email", value=TEXT, help="where to send notices", example="ann@example.org"),
+    Row(key="run_as", value=TEXT, help="the user it runs as; only administrators may say another"),
+    Row(
+        key="group_order",
+        value=EDGES,
+        fields=("group_edges",),
+        help="groups of tasks that wait for each other",
+        example=["1 -> 2"],
+    ),
+    Row(key="dialect", value=TEXT, help="where a converted job was read from"),
+    Row(key="environment", value=PAIRS, help="environment of all tasks", example={"OMP_NUM_THREADS": "1"}),
+    Row(key="properties", value=PAIRS, help="your own words"),
+    Row(key="extensions", value=PAIRS, help="words of another dialect: kept, without effect"),
+)
+"""Keys of the job.  `tasks` is besides: a table for each task."""
+
+TASK_ROWS = by_key(
+    Row(key="name", value=TEXT, help="name of the task, for those that depend on it", example="prepare"),
+    Row(key="command", value=TEXT, help="the command line; in a sweep * is the value", example="./run *"),
+    Row(
+        key="sweep",
+        value=SWEEP,
+        fields=("start", "end", "increment"),
+        help="run once for each number of a range",
+        example="1-100",
+    ),
+    Row(
+        key="type", value=TYPE, fields=("kind",), help="what kind of task it is; one with a sweep is a sweep"
+    ),
+    Row(key="processors", value=BOUNDS, fields=_SIZE, help="processors of each instance", example=4),
+    Row(key="sockets", value=BOUNDS, fields=_SIZE, help="sockets of each instance"),
+    Row(key="nodes", value=BOUNDS, fields=_SIZE, help="whole nodes of each instance"),
+    Row(key="run_time", value=SPAN, help="run time limit of each instance", example="20m"),
+    Row(key="depends_on", value=NAMES, help="run after all tasks of these names", example=["prepare"]),
+    Row(key="work_directory", value=TEXT, help="where it runs; else the home directory"),
+    Row(key="stdin", value=TEXT, fields=("standard_input",), help="file for standard input"),
+    Row(
+        key="stdout",
+        value=TEXT,
+        fields=("standard_output",),
+        help="file for standard output",
+        example="out.***.txt",
+    ),
+    Row(key="stderr", value=TEXT, fields=("standard_error",), help="file for standard error"),
+    Row(key="exclusive", value=FLAG, help="no other task on the node of this one"),
+    Row(key="rerunnable", value=FLAG, help="may run again after a failure of the system; true if not said"),
+    Row(key="required_nodes", value=NODES, help="the task needs all of these nodes"),
+    Row(key="node_group", value=TEXT, help="run on nodes of this group"),
+    Row(key="group", value=WHOLE, help="number of the group of tasks it belongs to"),
+    Row(key="valid_exit_codes", value=CODES, help="exit codes that mean success; else the job's"),
+    Row(key="fail_job_on_failure", value=FLAG, help="a failure of this task fails the job"),
+    Row(key="fail_job_count", value=WHOLE, help="how many failed instances fail the job"),
+    Row(key="environment", value=PAIRS, help="environment of the task"),
+    Row(key="properties", value=PAIRS, help="your own words"),
+    Row(key="extensions", value=PAIRS, help="words of another dialect: kept, without effect"),
+)
+"""Keys of a task."""
+
+TASKS = "tasks"
+TASK_ONLY = tuple(key for key in TASK_ROWS if key not in JOB_ROWS)
+"""Keys that make a file without tables of tasks the description of one task."""
+
+MEANT = {
+    meant: right
+    for right, words in {
+        "name": "title job_name jobname label",
+        "run_time": "time timelimit time_limit walltime wall_time runtime limit duration",
+        "processors": "cpus cpu cores ncpus procs ntasks num_processors numprocessors numcores count np",
+        "requested_nodes": "hosts hostname nodelist node_list node",
+        "node_groups": "queue partition nodegroup pool",
+        "memory_per_node": "mem memory ram",
+        "processors_per_node": "ppn cores_per_node cpus_per_node",
+        "licences": "license licenses licence",
+        "hold_until": "begin start_at not_before eligible",
+        "email": "mail mail_user notify",
+        "task_retry_limit": "retries retry",
+        "parents": "after_jobs parent",
+        "command": "cmd run script program executable exec",
+        "sweep": "array range parametric values indices instances",
+        "type": "kind",
+        "depends_on": "depend depends dependencies dependency after needs requires",
+        "work_directory": "cwd workdir dir directory working_directory chdir wd",
+        "stdin": "input standard_input",
+        "stdout": "output out standard_output",
+        "stderr": "error err standard_error",
+        "environment": "env environment_variables variables export",
+        "valid_exit_codes": "exit_codes success_codes",
+        TASKS: "task steps jobs",
+    }.items()
+    for meant in words.split()
+}
+"""Words of other systems, and the key that says the same."""

@@ -1,0 +1,114 @@
+"""The text of a native form, TOML or JSON, as values with their places.
+
+Source: TOML 1.0; a text whose first character is a brace is JSON.
+"""
+
+import re
+from functools import cached_property
+from typing import Any, NoReturn, Protocol
+
+import msgspec
+
+from headnode.core.formats.json_faults import MOST_DEPTH
+from headnode.core.formats.json_text import Path, read_json
+from headnode.core.formats.native_form.toml_places import key_places
+from headnode.core.formats.text_places import Place, Text, decode
+from headnode.core.model.errors import BadRequest
+
+MOST_CHARACTERS = 4_000_000  # of a TOML text
+_SAID = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
+_DEEP_KEY = re.compile(
+    r"""(?:^|[{,\[])[ \t]*+(?:(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){64}""", re.MULTILINE
+)
+_FIX = (
+    "correct it there: text stands in double quotes, a list in [brackets], and each key in a line of its own"
+)
+
+
+class Found(Protocol):
+    """Values, and where they stand."""
+
+    value: Any
+
+    def find(self, path: Path) -> Place:
+        """Return the place of what is at `path`, or of what is nearest around it."""
+        ...
+
+
+class TomlText(Text):
+    """Values read from TOML text, and where they stand."""
+
+    def __init__(self, text: str, value: Any) -> None:
+        super().__init__(text)
+        self.value = value
+
+    @cached_property
+    def _places(self) -> dict[Path, int]:
+        return key_places(self.text)
+
+    def find(self, path: Path) -> Place:
+        """Return the place of what is at `path`, or of what is nearest around it."""
+        for length in range(len(path), 0, -1):
+            if path[:length] in self._places:
+                return self.place(self._places[path[:length]])
+        return self.place(0)
+
+
+def read_text(data: bytes | str) -> Found:
+    """Read TOML, or JSON if the text begins with a brace.
+
+    Raises:  BadRequest with line and column: ``not-toml``, ``too-deep``, ``encoding``, or as `read_json`.
+    """
+    text = decode(data)
+    if text.lstrip().startswith("{"):
+        return read_json(text)
+    return _read_toml(text)
+
+
+def _read_toml(text: str) -> TomlText:
+    if len(text) > MOST_CHARACTERS:
+        raise BadRequest(
+            code="too-large",
+            what=f"the text has {len(text)} characters, more than the {MOST_CHARACTERS} of a TOML file",
+            fix="say repetitions as a sweep, or write it as JSON",
+        )
+    found = Text(text)
+    deep = _DEEP_KEY.search(text)
+    if deep:
+        found.refuse(deep.start(), "too-deep", "a key of more than 64 parts", "no job needs so many")
+    try:
+        value = msgspec.toml.decode(text)
+    except RecursionError:
+        found.refuse(0, "too-deep", "too many brackets inside each other", "no job needs so many")
+    except (msgspec.DecodeError, ValueError) as wrong:
+        _refuse_syntax(found, str(wrong))
+    if _is_deep(value):
+        found.refuse(0, "too-deep", "too many brackets inside each other", "no job needs so many")
+    return TomlText(text, value)
+
+
+def _refuse_syntax(found: Text, said: str) -> NoReturn:
+    parts = _SAID.fullmatch(said)
+    what = parts[1] if parts else "a value that cannot be kept"
+    sentence = f"not TOML: {what[:1].lower()}{what[1:].partition(';')[0]}"
+    if parts and parts[2]:
+        place = Place(int(parts[2]), max(int(parts[3]) - 1, 0))
+    elif parts:
+        place = found.place(len(found.text.rstrip()))
+    else:
+        place = Place(1, 0)
+    raise BadRequest(code="not-toml", what=f"{place}: {sentence}", fix=_FIX)
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(MOST_DEPTH):
+        level = [
+            inner
+            for part in level
+            for inner in (part.values() if isinstance(part, dict) else part)
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            return False
+    return True

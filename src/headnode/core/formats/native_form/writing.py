@@ -1,0 +1,107 @@
+"""Writing the native form."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from headnode.core.formats.fidelity import Report
+from headnode.core.formats.native_form.keys import JOB_ROWS, SIZES, TASK_ROWS, TASKS
+from headnode.core.formats.native_form.rows import Row
+from headnode.core.formats.native_form.toml_writing import toml
+from headnode.core.formats.native_form.values import Moment
+from headnode.core.model.errors import BadRequest
+from headnode.core.model.job import JobSpec, UnitType
+from headnode.core.model.task import TaskSpec, TaskType
+
+TOML, JSON = "native", "native-json"
+"""The two ways to write it."""
+
+_RUNNABLE = (TaskType.BASIC, TaskType.SWEEP)
+_SWEEP = ("start", "end", "increment")
+_JOB_DEFAULTS, _TASK_DEFAULTS = JobSpec(), TaskSpec()
+
+
+def write_job(spec: JobSpec, form: str = TOML) -> tuple[bytes, Report]:
+    """Write a job in the native form.  The report is empty: the form can say everything.
+
+    Raises:  BadRequest ``dialect`` when there is no such form, ``not-unicode``.
+    """
+    if form not in (TOML, JSON):
+        raise BadRequest(
+            code="dialect", what=f"there is no native form {form!r}", fix=f"write {TOML} or {JSON}"
+        )
+    document = job_document(spec)
+    try:
+        if form == TOML:
+            return toml(document).encode(), ()
+        return msgspec.json.format(msgspec.json.encode(_plain(document)), indent=2) + b"\n", ()
+    except UnicodeEncodeError as wrong:
+        what = "a text of the job is not Unicode: it holds half of a surrogate pair"
+        raise BadRequest(code="not-unicode", what=what, fix="correct the job's texts") from wrong
+
+
+def job_document(spec: JobSpec) -> dict[str, Any]:
+    """Return the keys and values of the job's file, only what differs from the defaults."""
+    job = _keys(spec, _JOB_DEFAULTS, JOB_ROWS)
+    tasks = [_task(task, spec.unit) for task in spec.tasks]
+    if _is_one_task(spec, tasks):
+        size = _size(spec.tasks[0], spec.unit) if spec.unit is not UnitType.PROCESSOR else {}
+        return _ordered({**job, **tasks[0], **size}, ("name", *TASK_ROWS, *JOB_ROWS))
+    if (spec.minimum, spec.maximum) != (None, None) or spec.unit is not UnitType.PROCESSOR:
+        job |= _size(spec, spec.unit)
+    return _ordered(job, JOB_ROWS) | ({TASKS: tasks} if tasks else {})
+
+
+def _is_one_task(spec: JobSpec, tasks: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the file needs no table for its task: it has one, and says nothing that the job says too."""
+    if len(tasks) != 1 or (spec.minimum, spec.maximum) != (None, None):
+        return False
+    shared = JOB_ROWS.keys() & TASK_ROWS.keys() - SIZES.keys()
+    return "command" in tasks[0] and not tasks[0].keys() & shared
+
+
+def _task(task: TaskSpec, unit: UnitType) -> dict[str, Any]:
+    found = _keys(task, _TASK_DEFAULTS, TASK_ROWS)
+    if (task.minimum, task.maximum) != (1, 1):
+        found |= _size(task, unit)
+    if task.rerunnable is not (task.kind in _RUNNABLE):
+        found["rerunnable"] = task.rerunnable
+    else:
+        found.pop("rerunnable", None)
+    if task.kind is TaskType.SWEEP or "sweep" in found:
+        found["sweep"] = TASK_ROWS["sweep"].value.write(tuple(getattr(task, field) for field in _SWEEP))
+        found |= {"type": task.kind.value}
+        if task.kind is TaskType.SWEEP:
+            del found["type"]
+    return _ordered(found, TASK_ROWS)
+
+
+def _size(sized: JobSpec | TaskSpec, unit: UnitType) -> dict[str, Any]:
+    key = next(key for key in SIZES if SIZES[key] is unit)
+    return {key: TASK_ROWS[key].value.write((sized.minimum, sized.maximum))}
+
+
+def _keys(spec: JobSpec | TaskSpec, defaults: JobSpec | TaskSpec, rows: Mapping[str, Row]) -> dict[str, Any]:
+    """Return the keys whose fields differ from the defaults; sizes are not among them."""
+    found: dict[str, Any] = {}
+    for key, row in rows.items():
+        if key in SIZES:
+            continue
+        values = tuple(getattr(spec, field) for field in row.filled)
+        if values != tuple(getattr(defaults, field) for field in row.filled):
+            found[key] = row.value.write(values if len(values) > 1 else values[0])
+    return found
+
+
+def _ordered(found: dict[str, Any], keys: Iterable[str]) -> dict[str, Any]:
+    return {key: found[key] for key in keys if key in found}
+
+
+def _plain(value: Any) -> Any:
+    """Return the values for JSON, which has no dates."""
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_plain(part) for part in value]
+    return str.__str__(value) if isinstance(value, Moment) else value
