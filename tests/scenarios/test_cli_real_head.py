@@ -100,7 +100,7 @@ def test_a_job_that_waits_is_explained_and_can_be_changed_and_canceled(run: Hn) 
     told = run("job", "explain", str(waiting)).stdout
     assert told.startswith(f'Job {waiting} "patient" of ')
     assert "Why it waits\n  - " in told
-    assert "What you can do\n" in told
+    assert "It would start now\n" not in told  # both processors are taken, whatever it asks for
     assert document(run, "job", "explain", str(waiting))["reasons"]
     assert run("job", "modify", str(waiting), "/priority:Highest").returncode == 0
     assert document(run, "job", "view", str(waiting))["priority_name"] == "Highest"
@@ -110,6 +110,38 @@ def test_a_job_that_waits_is_explained_and_can_be_changed_and_canceled(run: Hn) 
     assert run("job", "cancel", str(blocker), "/force", "/message:enough").returncode == 0
     assert run("job", "wait", str(blocker)).returncode == 1
     assert run("job", "wait", str(waiting)).returncode == 0
+
+
+def test_a_dry_run_tells_what_would_be_and_leaves_nothing(run: Hn, tmp_path: Path) -> None:
+    journal = document(run, "cluster", "view")["journal"]["events"]
+    jobs = run("job", "list", "/state:*", "/all", "--quiet").stdout
+    good = run("job", "submit", "--dry-run", "/jobname:try", "/numprocessors:2", "true")
+    assert (good.returncode, good.stderr) == (0, "")
+    assert good.stdout.startswith('Nothing was submitted. The job "try" would start at once, on ')
+    file = tmp_path / "job.xml"
+    file.write_text('<Job><Tasks><Task CommandLine="true"/></Tasks></Job>')
+    assert document(run, "job", "submit", "/dryrun", f"/jobfile:{file}")["explanation"]["would_start"]
+    for words, status in (
+        (["/numprocessors:64", "true"], 2),
+        (["/runtime:soon", "true"], 2),
+        (["/parentjobids:99999", "true"], 1),
+        (["--wait", "true"], 2),
+        (["/id:99999"], 1),
+    ):
+        said = run("job", "submit", "--dry-run", *words)
+        assert (said.returncode, said.stdout) == (status, ""), words
+        assert re.fullmatch(r"hn: .+\n", said.stderr)
+    assert document(run, "cluster", "view")["journal"]["events"] == journal
+    assert run("job", "list", "/state:*", "/all", "--quiet").stdout == jobs
+
+
+def test_a_dry_run_without_a_head_says_what_can_be_done(tmp_path: Path) -> None:
+    said = hn("job", "submit", "--dry-run", "true", state=tmp_path)
+    assert said.returncode == 1
+    assert said.stderr.startswith("hn: only a head can tell what would become of the job, and ")
+    assert "start one with: hn up" in said.stderr
+    file = hn("job", "submit", "--dry-run", f"/jobfile:{Path(__file__)}", state=tmp_path)
+    assert f"hn check {Path(__file__)}" in file.stderr
 
 
 def test_output_is_followed_while_a_task_runs(run: Hn) -> None:

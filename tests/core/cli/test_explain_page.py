@@ -21,8 +21,28 @@ def reason(why: str, text: str, what: str = "") -> dict[str, str]:
 
 
 def told(*reasons: dict[str, str], state: str = "Queued", **fields: Any) -> dict[str, Any]:
-    plain = {"job": 42, "state": state, "ahead": 0, "not_before": None, "tasks": []}
+    plain = {
+        "job": 42, "name": "", "state": state, "policy": "easy", "refused": None, "ahead": 0,
+        "jobs_ahead": [], "not_before": None, "would_start": [], "reservation": None, "behind": None,
+        "changes": [], "searched": False, "cut": False, "expected": None, "tasks": [],
+    }  # fmt: skip
     return {**plain, "reasons": list(reasons), **fields}
+
+
+def other(number: int, **fields: Any) -> dict[str, Any]:
+    plain = {
+        "job": number, "owner": "bob", "name": "", "priority": 2000, "priority_name": "Normal", "minimum": 64,
+        "maximum": 64, "unit": "processor", "run_time": 36000.0,
+    }  # fmt: skip
+    return {**plain, **fields}
+
+
+def change(text: str, **fields: Any) -> dict[str, Any]:
+    return {"text": text, "now": True, "at": NOW, "nodes": [], "options": {}, "command": "", **fields}
+
+
+def on(*places: tuple[str, int]) -> list[dict[str, Any]]:
+    return [{"node": node, "processors": processors} for node, processors in places]
 
 
 def counts(**given: int) -> dict[str, int]:
@@ -43,43 +63,123 @@ def utc(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_waiting_job_is_explained_in_full() -> None:
     explanation = told(
+        reason("priority", "job 40 goes first", "40"),
         reason("processors", "needs 8 processors; at most 3 processors on 2 nodes would fit now"),
-        reason("reservation", "it would delay job 40", "40"),
         reason("node", "node 'node01' takes no new work: paused", "node01"),
         reason("node", "node 'node7' has none of its 4 processors free", "node7"),
         reason("node", "node 'node02' takes no new work: paused", "node02"),
-        ahead=2,
-        not_before=NOW + 760,
+        ahead=7,
+        jobs_ahead=[other(40), other(41, run_time=None, priority_name="Highest")],
+        behind={
+            **other(40, name="climate"),
+            "at": NOW + 3600,
+            "nodes": on(*((f"n{i}", 16) for i in range(4))),
+        },
+        not_before=NOW + 7200,
+        reservation={"at": NOW + 7200, "nodes": on(("node7", 4), ("node8", 4))},
+        expected={"promise": NOW + 7200, "p50": NOW + 760, "p90": NOW + 4000, "why": ""},
+        searched=True,
+        changes=[
+            change("with a run time limit of at most 1:00", command="hn job modify 42 /runtime:1:00"),
+            change("with 3 processors instead of 8, submitted again", options={"numprocessors": "3"}),
+        ],
     )
     assert page(explanation, WAITING, now=NOW) == (
         'Job 42 "lattice" of alice is queued and should start in 12 min 40 s.\n'
         "\n"
         "  asks for   8-16 processors, run time 1:30 (1 h 30 min), priority Normal\n"
         "  submitted  2023-11-14T22:13:20+00:00, 10 min ago\n"
-        "  turn       2 jobs ahead of it in the queue\n"
-        "  expected   2023-11-14T22:36:00+00:00 or sooner, if running jobs end by their limits\n"
+        "  turn       7 jobs ahead of it in the queue: 40 of bob (64 processors, 10 h), 41 of bob (64\n"
+        "             processors, no limit, Highest) and 5 more\n"
+        "  expected   2023-11-14T22:36:00+00:00 (in 12 min 40 s), from run times of the past; nine times of\n"
+        "             ten by 2023-11-14T23:30:00+00:00\n"
+        "  promised   2023-11-15T00:23:20+00:00 or sooner, if running jobs end by their limits; then on node7\n"
+        "             (4), node8 (4)\n"
         "  tasks      300 total: 300 queued\n"
         "\n"
         "Why it waits\n"
+        '  - job 40 "climate" of bob goes first, on n0 (16), n1 (16), n2 (16) and 1 more node (16), in 1 h at\n'
+        "    the latest (2023-11-14T23:23:20+00:00)\n"
         "  - needs 8 processors; at most 3 processors on 2 nodes would fit now\n"
-        "  - it would delay job 40\n"
+        "\n"
+        "It would start now\n"
+        "  - with a run time limit of at most 1:00: hn job modify 42 /runtime:1:00\n"
+        "  - with 3 processors instead of 8, submitted again:\n"
+        "      hn job cancel 42, then submit it again with /numprocessors:3\n"
         "\n"
         "Node by node\n"
         "  node01, node02  takes no new work: paused\n"
         "  node7           has none of its 4 processors free\n"
-        "\n"
-        "What you can do\n"
-        "  - let it start with fewer processors: hn job modify 42 /numprocessors:1-16\n"
-        "  - a shorter run time limit may fit into a gap: hn job modify 42 /runtime:45\n"
-        "  - see the nodes: hn node list\n"
     )
 
 
-def test_a_job_without_a_limit_is_told_that_it_may_not_overtake() -> None:
-    text = page(told(reason("reservation", "it would delay job 40")), job(42), now=NOW)
-    assert "give it a run time limit" in text
+def test_what_lets_a_job_start_sooner_is_told_with_when() -> None:
+    explanation = told(
+        searched=True,
+        changes=[
+            change("with 8 processors instead of 16", now=False, at=NOW + 3600, command="hn job modify")
+        ],
+    )
+    text = page(explanation, WAITING, now=NOW)
+    assert "It would start sooner, though not now\n  - in 1 h, with 8 processors instead of 16: hn" in text
+
+
+def test_it_is_said_when_nothing_helps_and_when_that_is_not_known() -> None:
+    nothing = page(told(searched=True), WAITING, now=NOW)
+    assert "\n\nNo change of one or two things that it asks for would let it start now.\n" in nothing
+    unknown = page(told(searched=True, cut=True), WAITING, now=NOW)
+    assert "\n\nWhether a change would let it start now is not known: the search was cut short" in unknown
+    some = page(told(searched=True, cut=True, changes=[change("so")]), WAITING, now=NOW)
+    assert "It would start now\n  - so\n  - the search was cut short" in some
+
+
+def test_a_dry_run_tells_where_the_job_would_start() -> None:
+    text = page(told(would_start=on(("a", 4), ("b", 2)), job=None), WAITING, now=NOW, dry_run=True)
+    assert text.startswith('Nothing was submitted. The job "lattice" would start at once, on a (4), b (2).\n')
+    assert "promised" not in text
+    assert "turn" not in text
+
+
+def test_a_dry_run_tells_what_to_type_for_another_outcome() -> None:
+    explanation = told(
+        reason("processors", "needs 8 processors"),
+        job=None,
+        searched=True,
+        not_before=NOW + 60,
+        changes=[change("sharing its nodes with other jobs", options={"exclusive": "false"})],
+    )
+    text = page(explanation, {**WAITING, "submitted": None}, now=NOW, dry_run=True)
+    assert text.startswith('Nothing was submitted. The job "lattice" would wait and should start in 1 min.\n')
+    assert "Why it would wait\n  - needs 8 processors\n" in text
+    assert "  - sharing its nodes with other jobs: /exclusive:false\n" in text
+    assert "submitted  " not in text
+
+
+def test_what_holds_a_job_outside_the_line_is_told_apart_from_what_is_in_its_way_there() -> None:
+    explanation = told(
+        reason("hold", "it is held until tomorrow"), reason("processors", "needs 8 processors; none are free")
+    )
+    text = page(explanation, WAITING, now=NOW)
+    assert "Why it waits\n  - it is held until tomorrow\n\nLet go, it would wait because\n  - needs 8" in text
+    assert "hn job modify 42 /holduntil:" in text
+
+
+def test_parents_that_failed_are_to_be_run_again_and_others_to_be_looked_at() -> None:
+    explanation = told(
+        reason("dependency", "it waits for job 7, which is failed", "7"),
+        reason("dependency", "it waits for job 8 to finish", "8"),
+    )
+    text = page(explanation, WAITING, now=NOW)
+    assert "run job 7 again: hn job requeue 7" in text
+    assert "see what job 8 waits for: hn job explain 8" in text
+
+
+def test_a_job_behind_one_without_any_limit_before_it_is_told_so() -> None:
+    explanation = told(behind={**other(40), "at": None, "nodes": on(("n1", 4))}, job=42)
+    explanation["reasons"] = [reason("priority", "job 40 goes first", "40")]
+    text = page(explanation, WAITING, now=NOW)
+    assert "job 40 of bob goes first, on n1 (4), when jobs without a run time limit have ended" in text
     assert "no start can be promised yet" in text
-    assert "first in the queue" in text
 
 
 def test_many_nodes_out_for_one_reason_share_a_line() -> None:
@@ -101,6 +201,14 @@ def test_a_running_job_tells_what_its_tasks_wait_for() -> None:
     assert "holds      4 processors" in text
 
 
+def test_a_running_job_tells_where_it_is_and_when_it_must_end() -> None:
+    places = [{"node": "n1", "processors": [0, 1]}, {"node": "n2", "processors": [0, 1]}]
+    running = job(42, "Running", allocated=4, run_time=3600.0, allocation=places)
+    text = page(told(state="Running"), running, now=NOW)
+    assert "  holds      4 processors: n1 (2), n2 (2)\n" in text
+    assert "  ends by    2023-11-14T23:14:20+00:00 at the latest, in 51 min\n" in text
+
+
 def test_a_job_that_is_over_tells_how_it_ended_and_how_to_run_it_again() -> None:
     ended = job(42, "Failed", ended=NOW, message="task 42.2 failed", tasks=counts(finished=2, failed=1))
     text = page(told(state="Failed"), ended, now=NOW)
@@ -111,8 +219,14 @@ def test_a_job_that_is_over_tells_how_it_ended_and_how_to_run_it_again() -> None
 
 def test_a_job_not_submitted_tells_how_to_submit_it() -> None:
     text = page(told(state="Not submitted"), job(42, "Not submitted", submitted=None), now=NOW)
-    assert text.startswith("Job 42 of alice has not been submitted.\n")
+    assert text.startswith("Job 42 of alice has not been submitted. Submitted now, it would wait.\n")
     assert "hn job submit /id:42" in text
+    refusal = {"code": "no-command", "what": "task 1 has no command", "fix": "say what it shall run"}
+    refused = page(
+        told(state="Not submitted", refused=refusal), job(42, "Not submitted", submitted=None), now=NOW
+    )
+    assert "Submitted now, it would be refused: task 1 has no command." in refused
+    assert "  - say what it shall run" in refused
 
 
 @pytest.mark.parametrize("why", list(Why))
@@ -120,10 +234,20 @@ def test_every_kind_of_reason_can_be_told(why: Why) -> None:
     assert "it is so" in page(told(reason(why, "it is so", "7")), WAITING, now=NOW)
 
 
-def test_a_narrow_terminal_gets_no_longer_lines() -> None:
-    text = page(told(reason("processors", "word " * 40)), WAITING, now=NOW, width=50)
-    why = text.partition("Why it waits")[2].partition("What you")[0]
-    assert max(len(line) for line in why.splitlines()) <= 50
+@pytest.mark.parametrize("width", [40, 57, 80])
+def test_a_narrow_terminal_gets_no_longer_lines_but_for_what_is_typed(width: int) -> None:
+    typed = "hn job modify 42 /requestednodes: /numprocessors:4-16"
+    explanation = told(
+        reason("processors", "word " * 40),
+        reason("node", "node 'n1' " + "has nothing " * 9, "n1"),
+        ahead=3,
+        jobs_ahead=[other(number) for number in (1, 2, 3)],
+        searched=True,
+        changes=[change("on any node " * 9, command=typed)],
+    )
+    lines = page(explanation, WAITING, now=NOW, width=width).splitlines()
+    assert [line for line in lines if len(line) > width and typed not in line] == []
+    assert f"      {typed}" in lines
 
 
 def test_an_hour_long_gone_is_a_start_at_any_moment() -> None:

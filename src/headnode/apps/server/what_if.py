@@ -17,7 +17,6 @@ from headnode.core.scheduling.decision import Plan
 from headnode.core.scheduling.policies import Policy
 from headnode.core.scheduling.view import View, WaitingClass
 from headnode.engine.course import run_course
-from headnode.engine.passes import view_of
 
 MOST_PLANNING = 1.0  # seconds for all plans of one search
 MOST_RUNNING_AHEAD = 1.0  # seconds
@@ -35,9 +34,9 @@ class Picture(msgspec.Struct, frozen=True):
 
 def view_now(desk: Desk) -> View:
     """Return the cluster as a policy may see it, unchanged by what happens from now on."""
-    view = view_of(desk.cluster, desk.now())
+    view = desk.engine.view(desk.now())
     queue = [WaitingClass(waiting.request, tuple(waiting.turns)) for waiting in view.queue]
-    return msgspec.structs.replace(view, queue=queue, before=desk.engine.last_plan)
+    return msgspec.structs.replace(view, queue=queue)
 
 
 async def picture_with(desk: Desk, subject: Subject) -> Picture:

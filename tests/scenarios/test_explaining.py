@@ -1,0 +1,263 @@
+"""A head explains: what is in a job's way, what would let it start, and what submitting would do."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_local_socket import Peer, Scene, run
+
+from headnode.core.lifecycle import commands as c
+from headnode.core.lifecycle.cluster import Cluster
+from headnode.core.model.node import NodeFacts
+
+NOW = 1_000_000.0
+KEYS = {
+    "job", "name", "state", "policy", "refused", "reasons", "ahead", "jobs_ahead", "not_before",
+    "would_start", "reservation", "behind", "changes", "searched", "cut", "expected", "tasks",
+}  # fmt: skip
+FILE = '<Job xmlns="http://www.microsoft.com/ComputeCluster/" MinimumNumberOfProcessors="{0}" \
+MaximumNumberOfProcessors="{0}"><Tasks><Task CommandLine="x" MinimumNumberOfProcessors="{0}" \
+MaximumNumberOfProcessors="{0}"/></Tasks></Job>'
+
+
+async def submitted(peer: Peer, processors: str, command: str = "x", **terms: str) -> int:
+    sizes = {"numprocessors": processors}
+    task = {"command": command} if "-" in processors else {"command": command} | sizes
+    answer = await peer.done(do="submit_job", tasks=[task], terms=sizes | terms)
+    return int(answer["job"])
+
+
+async def explained(peer: Peer, job: int) -> dict[str, Any]:
+    told = await peer.done(do="explain_job", job=job)
+    assert set(told) == KEYS | {"ok"}
+    return told
+
+
+def changed_texts(told: dict[str, Any]) -> list[str]:
+    return [change["text"] for change in told["changes"]]
+
+
+def journal_of(scene: Scene) -> tuple[Any, ...]:
+    """Return everything that a submission would leave behind."""
+    cluster: Cluster = scene.engine.cluster
+    events = list(scene.engine.journal.replay())
+    return events, cluster.next_job, cluster.next_order, dict(cluster.queue), scene.engine.number
+
+
+def test_a_waiting_job_is_told_who_is_ahead_what_is_reserved_and_what_would_let_it_start(
+    tmp_path: Path,
+) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.peer() as peer:
+            await submitted(peer, "1", runtime="30")
+            large = await submitted(peer, "2", runtime="10", jobname="large")
+            mine = await submitted(peer, "1", runtime="60")
+            told = await explained(peer, mine)
+            assert (told["ahead"], [ahead["job"] for ahead in told["jobs_ahead"]]) == (1, [large])
+            behind = told["behind"]
+            assert (behind["job"], behind["name"], behind["at"]) == (large, "large", NOW + 1800)
+            assert behind["nodes"] == [{"node": "n1", "processors": 2}]
+            assert {reason["why"] for reason in told["reasons"]} == {"priority", "reservation"}
+            first = told["changes"][0]
+            assert first["text"] == "with a run time limit of at most 30 instead of 1:00"
+            assert (first["now"], first["at"]) == (True, NOW)
+            assert first["command"] == f"hn job modify {mine} /runtime:30"
+            assert first["options"] == {"runtime": "30"}
+            assert first["nodes"] == [{"node": "n1", "processors": 1}]
+            await peer.done(do="modify_job", job=mine, terms=first["options"])
+            assert (await peer.done(do="job", job=mine))["job"]["state"] == "Running"
+            assert (await explained(peer, large))["reservation"] == {
+                "at": NOW + 1800,
+                "nodes": behind["nodes"],
+            }
+
+    run(tmp_path, story)
+
+
+def test_every_command_that_is_told_lets_the_job_start(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        facts = NodeFacts(name="n2", processors=2, memory=4000, groups=("fast",))
+        async with scene.peer() as peer:
+            await scene.inbox.ask(c.RegisterNode(facts=facts, approved=True))
+            await submitted(peer, "2", runtime="600", requestednodes="n1")
+            wishes: list[tuple[str, dict[str, str]]] = [
+                ("3-4", {}),
+                ("1-1", {"requestednodes": "n1"}),
+                ("2-2", {"memorypernode": "8000"}),
+                ("1-1", {"nodegroup": "fast,faster"}),
+                ("1-1", {"corespernode": "3"}),
+            ]
+            await scene.inbox.ask(c.RegisterNode(facts=NodeFacts(name="n3", processors=1), approved=True))
+            for size, terms in wishes:
+                filler = await submitted(peer, "1", requestednodes="n3")
+                made = await peer.ask(
+                    do="submit_job", tasks=[{"command": "y"}], terms=terms | {"numprocessors": size}
+                )
+                if not made["ok"]:
+                    assert made["code"] == "never-fits"
+                    await scene.end(filler)
+                    continue
+                told = await explained(peer, made["job"])
+                assert told["changes"], (size, terms, told)
+                for change in told["changes"]:
+                    if change["now"] and change["command"]:
+                        await peer.done(do="modify_job", job=made["job"], terms=change["options"])
+                        break
+                assert (await peer.done(do="job", job=made["job"]))["job"]["state"] == "Running", told
+                await scene.end(made["job"])
+                await scene.end(filler)
+
+    run(tmp_path, story)
+
+
+def test_a_size_that_tasks_ask_for_themselves_is_told_as_another_submission(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.peer() as peer:
+            await submitted(peer, "1")
+            waiting = await submitted(peer, "2")
+            told = await explained(peer, waiting)
+            (change,) = told["changes"]
+            assert change["text"] == "with 1 processor instead of 2, submitted again"
+            assert (change["command"], change["options"]) == ("", {"numprocessors": "1"})
+
+    run(tmp_path, story)
+
+
+def test_a_job_that_is_held_or_waits_for_parents_is_told_that_first_and_what_it_would_meet_in_the_line(
+    tmp_path: Path,
+) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.peer() as peer:
+            held = await submitted(peer, "1", holduntil="30")
+            told = await explained(peer, held)
+            assert [reason["why"] for reason in told["reasons"]] == ["hold"]
+            assert (told["not_before"], told["would_start"]) == (NOW + 1800, [])
+            (lift,) = told["changes"]
+            assert (lift["text"], lift["command"]) == (
+                "without the hold",
+                f"hn job modify {held} /holduntil:",
+            )
+            await submitted(peer, "2")
+            child = await submitted(peer, "1", parentjobids=str(held))
+            told = await explained(peer, child)
+            assert [r["why"] for r in told["reasons"]] == ["dependency", "processors", "node"]
+            assert (told["changes"], told["searched"], told["not_before"]) == ([], False, None)
+
+    run(tmp_path, story)
+
+
+def test_jobs_in_every_other_state_have_an_answer(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.peer() as peer:
+            draft = (await peer.done(do="create_job", terms={"numprocessors": "1"}))["job"]
+            await peer.done(do="add_tasks", job=draft, tasks=[{"command": "x"}])
+            assert (await explained(peer, draft))["would_start"] == [{"node": "n1", "processors": 1}]
+            no_command = (await peer.done(do="create_job", terms={}))["job"]
+            await peer.done(do="add_tasks", job=no_command, tasks=[{"command": " "}])
+            assert (await explained(peer, no_command))["refused"]["code"] == "no-command"
+            running = await submitted(peer, "2")
+            assert (await explained(peer, running))["state"] == "Running"
+            told = await explained(peer, draft)
+            assert told["would_start"] == []
+            assert told["reasons"]
+            await scene.end(running)
+            over = await explained(peer, running)
+            assert (over["state"], over["reasons"], over["changes"]) == ("Finished", [], [])
+
+    run(tmp_path, story)
+
+
+def test_a_dry_run_says_where_the_job_would_start_and_leaves_no_trace(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.peer() as peer:
+            before = journal_of(scene)
+            answer = await peer.done(do="check_job", tasks=[{"command": "x"}], terms={"jobname": "try"})
+            told = answer["explanation"]
+            assert set(told) == KEYS
+            assert told["would_start"] == [{"node": "n1", "processors": 1}]
+            assert (answer["job"]["id"], answer["job"]["name"], answer["job"]["state"]) == (
+                None, "try", "Not submitted",
+            )  # fmt: skip
+            file = await peer.done(do="check_job", jobfile=FILE.format(2))
+            assert file["explanation"]["would_start"] == [{"node": "n1", "processors": 2}]
+            assert journal_of(scene) == before
+
+    run(tmp_path, story)
+
+
+def test_a_dry_run_of_a_job_that_would_wait_is_explained_like_one_that_waits(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.peer() as peer:
+            await submitted(peer, "1", runtime="30")
+            before = journal_of(scene)
+            task = {"command": "x", "numprocessors": "2"}
+            terms = {"numprocessors": "2"}
+            told = (await peer.done(do="check_job", tasks=[task], terms=terms))["explanation"]
+            assert (told["not_before"], told["expected"]["promise"]) == (NOW + 1800, NOW + 1800)
+            (change,) = told["changes"]
+            assert (change["text"], change["options"]) == (
+                "with 1 processor instead of 2", {"numprocessors": "1"},
+            )  # fmt: skip
+            assert change["command"] == ""
+            file = (await peer.done(do="check_job", jobfile=FILE.format(2)))["explanation"]
+            assert [change["options"] for change in file["changes"]] == [{}]  # the file itself must say so
+            held = await peer.done(do="check_job", tasks=[{"command": "x"}], terms={"holduntil": "5"})
+            assert [r["why"] for r in held["explanation"]["reasons"]] == ["hold"]
+            assert journal_of(scene) == before
+
+    run(tmp_path, story)
+
+
+def test_a_job_behind_others_that_is_not_submitted_yet_is_told_when_it_would_start_by_limits(
+    tmp_path: Path,
+) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.peer() as peer:
+            for _ in range(3):
+                await submitted(peer, "2", runtime="30")
+            told = (await peer.done(do="check_job", tasks=[{"command": "x"}]))["explanation"]
+            assert (told["ahead"], told["expected"]["promise"]) == (2, NOW + 3 * 1800)
+
+    run(tmp_path, story)
+
+
+def test_a_dry_run_of_a_job_that_was_made_tells_what_submitting_it_would_do(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.peer() as peer:
+            draft = (await peer.done(do="create_job", terms={"numprocessors": "1"}))["job"]
+            await peer.done(do="add_tasks", job=draft, tasks=[{"command": "x"}])
+            before = journal_of(scene)
+            answer = await peer.done(do="check_job", job=draft, terms={"numprocessors": "2"})
+            assert answer["explanation"]["would_start"] == [{"node": "n1", "processors": 2}]
+            assert answer["job"]["id"] == draft
+            assert journal_of(scene) == before
+            running = await submitted(peer, "1")
+            assert await peer.refused(do="check_job", job=running) == "already-submitted"
+            await scene.end(running)
+            assert await peer.refused(do="check_job", job=running) == "already-submitted"
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "status"),
+    [
+        ({"tasks": [{"command": " "}]}, "no-command", 2),
+        ({"tasks": [{"command": "x"}], "terms": {"runtime": "soon"}}, "run-time", 2),
+        ({"tasks": [{"command": "x"}], "terms": {"numprocessors": "3"}}, "never-fits", 2),
+        ({"tasks": [{"command": "x"}], "terms": {"parentjobids": "99"}}, "no-such-parent", 1),
+        ({"jobfile": "<Job"}, "not-xml", 2),
+        ({"job": 99}, "no-such-job", 1),
+        ({"job": 99, "tasks": [{"command": "x"}]}, "id-and-description", 2),
+    ],
+)
+def test_a_dry_run_is_refused_as_the_submission_would_be(
+    tmp_path: Path, fields: dict[str, Any], code: str, status: int
+) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.peer() as peer:
+            tried, real = [await peer.ask(do=verb, **fields) for verb in ("check_job", "submit_job")]
+            assert tried == real
+            assert (tried["code"], tried["exit_status"]) == (code, status)
+
+    run(tmp_path, story)
