@@ -5,7 +5,7 @@ import pytest
 from headnode.core.formats.fidelity import Awareness, Kind, Report
 from headnode.core.formats.sss import Document, Job, Version, is_job_object, read_document
 from headnode.core.formats.sss.consumables import Consumable, Resource
-from headnode.core.formats.sss.properties import Op, Property
+from headnode.core.formats.sss.properties import Kept, Op, Property
 from headnode.core.formats.sss.selections import Aggregation, Selection
 from headnode.core.formats.sss.structured_rows import ADAPTER, NETWORK
 from headnode.core.model.errors import BadRequest
@@ -188,6 +188,15 @@ def test_a_dependency_on_a_job_elsewhere_is_no_circle() -> None:
     read_document("<JobGroup><Id>g</Id><Job><Id>a</Id><Dependency>z</Dependency></Job></JobGroup>")
 
 
+def test_dependencies_of_the_defaults_count_for_jobs_that_have_none() -> None:
+    text = (
+        "<JobGroup><Id>g</Id><JobDefaults><Dependency>a</Dependency></JobDefaults>"
+        "<Job><Id>a</Id>{}</Job><Job><Id>b</Id></Job></JobGroup>"
+    )
+    assert "a -> a" in refused(text.format("")).what
+    read_document(text.format("<Dependency>z</Dependency>"))
+
+
 STRANGE = '<Job><Id>1</Id>\n <Executible>a</Executible>\n <Memory unit="GB" metric="Max">1</Memory></Job>'
 TOLD = [
     (
@@ -353,6 +362,30 @@ def test_the_old_wrapper_of_node_properties_may_match_names_anywhere_and_passes_
     )
     assert feature.kept == (("odd", "1"),)
     assert speed.xml == "<NodeProperties><Speed>9</Speed></NodeProperties>"
+
+
+def test_a_strange_attribute_of_the_old_wrapper_does_not_take_its_features_away() -> None:
+    found, report = read_document(job('<NodeProperties odd="1"><Feature>f</Feature></NodeProperties>'))
+    assert [item.where for item in report if item.kind is Kind.NOT_SUPPORTED] == ["Job/NodeProperties"]
+    assert found.entries[0] == Job(
+        properties=(
+            Property(name="Id", value="1"),
+            Kept(name="NodeProperties", xml='<NodeProperties odd="1"></NodeProperties>'),
+            Selection(name="Feature", value="f"),
+        )
+    )
+
+
+@pytest.mark.parametrize("pattern", ["node[01-12]", "node[0-12]", "a|node[10-25]b"])
+def test_a_range_of_numbers_in_a_pattern_is_told_to_be_one_sign(pattern: str) -> None:
+    _, report = read_document(job(f"<Node aggregation='Pattern'>{pattern}</Node>"))
+    assert [item.kind for item in report] == [Kind.NOTE]
+    assert "is one sign in a regular expression" in report[0].what
+
+
+def test_ordinary_patterns_are_read_without_a_word() -> None:
+    for pattern in ("node[1-5]", "node1[0-9]", "[a-z]+"):
+        assert read_document(job(f"<Node aggregation='Pattern'>{pattern}</Node>"))[1] == ()
 
 
 def version_of(text: str) -> Version:

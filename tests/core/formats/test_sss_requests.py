@@ -346,6 +346,24 @@ def test_what_is_not_set_or_not_understood_asks_for_nothing() -> None:
     assert choices(requested(*silent)) == [([], 0)]
 
 
+def test_what_asks_for_nothing_takes_its_conjunction_with_it_and_keeps_its_parentheses() -> None:
+    nothing = Consumable(name="Processors", conj=Conj.OR)
+    assert choices(requested(memory(1), nothing)) == [([f"Memory == {2**20}"], 0)]
+    assert choices(requested(Property(name="Queue", value="", group=1), memory(1, 0, Conj.OR, -1))) == [
+        ([f"Memory == {2**20}"], 0)
+    ]
+    denied = requested(memory(1), Property(name="Queue", conj=Conj.NAND, group=1), memory(2, group=-1))
+    assert choices(denied) == [([f"Memory != {2**20}"], 0), ([f"Memory != {2 * 2**20}"], 0)]
+    empty = [Property(name="Queue", group=1), Property(name="Machine", group=-1, conj=Conj.NOR)]
+    assert choices(requested(*empty, memory(1, conj=Conj.NAND))) == [([f"Memory == {2**20}"], 0)]
+    unset = [Consumable(name="Memory", preference=2), Consumable(name="Memory", preference=1)]
+    assert choices(requested(*unset)) == [([], 0)]
+    assert choices(requested(Consumable(name="Memory", preference=2), memory(1, 1))) == [
+        ([f"Memory == {2**20}"], 1)
+    ]
+    assert choices(requested(node(""), node(""))) == [([], 0)]
+
+
 def test_texts_are_compared_by_pattern_too() -> None:
     found = requested(Property(name="OperatingSystem", value="Linux|BSD", op=Op.MATCH))
     assert [satisfied(found, {("OperatingSystem",): name}) for name in ("Linux", "BSD", "Linux2")] == [

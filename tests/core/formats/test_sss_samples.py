@@ -126,6 +126,23 @@ def test_names_in_the_wrong_case_are_read_leniently_and_told() -> None:
     assert "units='a'" in str(document)
 
 
+def test_parts_in_the_wrong_case_are_read_leniently_and_told() -> None:
+    text = "<Job><Id>1</Id><taskgroup><TASK>7</TASK></taskgroup></Job>"
+    document, report = read_document(text, lenient=True)
+    assert document == read_document("<Job><Id>1</Id><TaskGroup><Task>7</Task></TaskGroup></Job>")[0]
+    assert [item.what for item in report] == [
+        "repaired: element 'taskgroup' is read as 'TaskGroup'",
+        "repaired: element 'TASK' is read as 'Task'",
+    ]
+
+
+def test_what_stands_in_the_wrong_place_is_kept_leniently_and_told() -> None:
+    document, report = read_document("<Job><Id>1</Id><TaskCount>2</TaskCount></Job>", lenient=True)
+    assert [item.kind for item in report] == [Kind.NOT_SUPPORTED]
+    assert report[0].what.endswith("may not stand in Job: kept, without effect; it may stand in TaskGroup")
+    assert b"<TaskCount>2</TaskCount>" in write_document(document)[0]
+
+
 def test_jobs_without_an_id_are_numbered_leniently_beside_those_that_have_one() -> None:
     text = "<JobGroup><Job><Executable>a</Executable></Job><Job><Id>job1</Id></Job></JobGroup>"
     document, report = read_document(text, lenient=True)

@@ -22,6 +22,7 @@ _SILENT = ("{http://www.w3.org/2001/XMLSchema-instance}", "{http://www.w3.org/XM
 _POLICY = "awarenessPolicy"
 _ELSEWHERE = {name: row for rows in BY_SHAPE.values() for name, row in rows.items()}
 _WITH_REQUIRED = {row.shape for row in ATTRIBUTES if row.required}
+_STRANGE = object()
 
 
 class AttributesReader:
@@ -77,8 +78,11 @@ class AttributesReader:
                 kept.append((key, text))
                 continue
             self._check_place(element, attribute, place, row, text)
-            if text.strip() and not self._take(element, attribute, key, text, policy, fields):
+            value = self._understood(element, attribute, key, text, policy) if text.strip() else None
+            if value is _STRANGE:
                 kept.append((key, text))
+            elif value is not None:
+                fields[attribute.field] = value
         if kept:
             fields["kept"] = tuple(kept)
         self._check_required(element, rows, fields)
@@ -94,26 +98,18 @@ class AttributesReader:
         except BadRequest as wrong:
             self._findings.refuse(wrong.code, element, f"attribute {name!r}: {wrong.what}", wrong.fix, name)
 
-    def _take(
-        self,
-        element: etree._Element,
-        row: AttributeRow,
-        name: str,
-        text: str,
-        policy: Awareness,
-        fields: Fields,
-    ) -> bool:
-        """Put a value into `fields`; False when its word is not understood."""
+    def _understood(
+        self, element: etree._Element, row: AttributeRow, name: str, text: str, policy: Awareness
+    ) -> Any:
+        """Return the value of an attribute, or _STRANGE when it is a word that is not known."""
         if not row.type.words:
-            fields[row.field] = self.value(element, name, text, row.type)
-            return True
+            return self.value(element, name, text, row.type)
         try:
-            fields[row.field] = row.type.read(text.strip())
+            return row.type.read(text.strip())
         except BadRequest as wrong:
             what = f"attribute {name!r}: {wrong.what}: kept, without effect; {wrong.fix}"
             self._findings.unknown(policy, element, what, name)
-            return False
-        return True
+            return _STRANGE
 
     def _spelled(self, element: etree._Element, name: str, rows: Mapping[str, AttributeRow]) -> str:
         if not self._lenient or name in rows:

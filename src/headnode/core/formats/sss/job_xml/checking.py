@@ -86,23 +86,22 @@ class Checks:
         self._findings.add(Kind.TRANSLATED, element, what)
         return tuple(replace(one, group=-one.group) for one in found)
 
-    def circle(self, jobs: Found) -> None:
-        """Refuse jobs that wait for each other."""
-        elements = {job.id: element for element, job in jobs if isinstance(job, Job)}
+    def circle(self, found: Found, defaults: Job | None) -> None:
+        """Refuse jobs that wait for each other, by their own dependencies or those of their defaults."""
+        jobs = [(element, job) for element, job in found if isinstance(job, Job)]
         by_name: dict[str, list[str]] = {}
         for _, job in jobs:
-            if isinstance(job, Job):
-                by_name.setdefault(job.name, []).append(job.id)
+            by_name.setdefault(job.name, []).append(job.id)
+        inherited = _dependencies(defaults)
         graph = {
-            job.id: [other for wish in job.all("Dependency") for other in _meant(wish, by_name)]
+            job.id: [other for wish in _dependencies(job) or inherited for other in _meant(wish, by_name)]
             for _, job in jobs
-            if isinstance(job, Job)
         }
         circle = find_circle(graph)
         if circle:
             what = f"jobs wait for each other in a circle: {' -> '.join(circle)}"
-            fix = "take one of the dependencies out"
-            self._findings.refuse("circle", elements[circle[0]], what, fix)
+            first = next(element for element, job in jobs if job.id == circle[0])
+            self._findings.refuse("circle", first, what, "take one of the dependencies out")
 
     def fragments(self, files: Collection[str]) -> None:
         """Refuse an Executable that means a File which is not there; leniently, tell it."""
@@ -126,9 +125,11 @@ def _in_order(signs: Sequence[int]) -> bool:
     return depth == 0
 
 
-def _meant(wish: Property, by_name: dict[str, list[str]]) -> list[str]:
+def _dependencies(job: Job | None) -> list[Dependency]:
+    return [one for one in job.properties if isinstance(one, Dependency)] if job else []
+
+
+def _meant(wish: Dependency, by_name: dict[str, list[str]]) -> list[str]:
     """Return the ids of the jobs that a dependency means."""
-    if not isinstance(wish, Dependency):
-        return []
     other = str(wish.value)
     return by_name.get(other, []) if wish.by_name else [other]

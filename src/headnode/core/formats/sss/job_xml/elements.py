@@ -3,6 +3,7 @@
 Source: SSS 3.1.0, Tables 25-1 to 25-6 and the sections of each element.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
@@ -10,6 +11,7 @@ from itertools import chain
 from lxml import etree
 from msgspec.structs import replace
 
+from headnode.core.formats.compute_cluster_xml.markup import written_attributes
 from headnode.core.formats.compute_cluster_xml.unknown import element_text
 from headnode.core.formats.fidelity import Awareness, Kind
 from headnode.core.formats.sss.conditions import Distribution, Extension
@@ -19,14 +21,16 @@ from headnode.core.formats.sss.job_xml.findings import Findings, local
 from headnode.core.formats.sss.job_xml.shapes import finished, is_amount
 from headnode.core.formats.sss.properties import Kept, Property
 from headnode.core.formats.sss.rows import NODE_PROPERTIES, Place, Row
+from headnode.core.formats.sss.selections import Aggregation, Selection
 from headnode.core.formats.sss.streams import Environment, Variable
 from headnode.core.formats.sss.structured_rows import ADAPTER, NETWORK
-from headnode.core.formats.sss.tables import SPELLINGS, WRAPPED, Spelling, names_in
+from headnode.core.formats.sss.tables import CHILDREN_OF, SPELLINGS, WRAPPED, Child, Spelling, names_in
 from headnode.core.formats.sss.value_types import STRING
 from headnode.core.formats.sss.versions import Version
 from headnode.core.model.errors import BadRequest
 
 _IN_LOWER = {place: {name.lower(): name for name in names} for place, names in SPELLINGS.items()}
+_RANGE = re.compile(r"\[(?:[0-9]{2,5}-[0-9]{1,5}|[0-9]-[0-9]{2,5})\]")
 _ANYWHERE = {name for names in SPELLINGS.values() for name in names}
 
 
@@ -44,6 +48,19 @@ class Elements:
         """Return the name of an element as the tables have it; of one in a foreign namespace, all of it."""
         tag = str(element.tag)
         return tag.removeprefix(self._prefix) if self._prefix else tag
+
+    def child(self, element: etree._Element, place: Place) -> Child | None:
+        """Return what an element is that has parts of its own; None when it has not."""
+        name = self.name(element)
+        child = CHILDREN_OF[place].get(name)
+        if child is None and self._lenient:
+            child = next(
+                (one for one in CHILDREN_OF[place].values() if one.name.lower() == name.lower()), None
+            )
+            if child:
+                what = f"repaired: element {name!r} is read as {child.name!r}"
+                self._findings.add(Kind.TRANSLATED, element, what)
+        return child
 
     def read(
         self, element: etree._Element, place: Place, inherited: Awareness
@@ -80,12 +97,21 @@ class Elements:
         try:
             fields["value"] = self._value(row, text)
             simple = row.shape is Property and len(fields) == 1
-            return row.shape(name=row.name, **(fields if simple else finished(row, fields)))
+            found = row.shape(name=row.name, **(fields if simple else finished(row, fields)))
         except BadRequest as wrong:
             self._findings.refuse(wrong.code, element, wrong.what, wrong.fix)
-        finally:
-            if row.name == "Executable" and text.startswith("#"):
-                self.fragments.append((text[1:], element))
+        if row.name == "Executable" and text.startswith("#"):
+            self.fragments.append((text[1:], element))
+        if isinstance(found, Selection) and found.aggregation is Aggregation.PATTERN:
+            self._warn_of_ranges(element, text)
+        return found
+
+    def _warn_of_ranges(self, element: etree._Element, text: str) -> None:
+        """Tell that [01-12], which other tools read as twelve numbers, is one sign here."""
+        found = _RANGE.search(text)
+        if found:
+            what = f"{found[0]!r} is one sign in a regular expression; write each number, with | between them"
+            self._findings.add(Kind.NOTE, element, what)
 
     def refuse_stray_text(self, element: etree._Element) -> None:
         """Refuse text between elements."""
@@ -154,21 +180,27 @@ class Elements:
         """Read what 3.0.3 wraps: each property as if it stood alone, under the policy of the wrapper."""
         self.refuse_stray_text(element)
         fields, policy = self.attributes.of_part(element, inherited)
-        if fields.get("kept") or not len(element):
-            yield self.kept(element), None
-            return
+        strange = fields.get("kept", ())
+        if strange or not len(element):
+            marks = written_attributes(dict(strange))
+            yield Kept(name=NODE_PROPERTIES, xml=f"<{NODE_PROPERTIES}{marks}></{NODE_PROPERTIES}>"), None
         for child in element:
             row = WRAPPED.get(self.name(child))
             if row is None:
-                names = sorted(WRAPPED)
-                hint = self._findings.hint(local(child), names)
-                what = f"element {local(child)!r} is not known in NodeProperties: kept, without effect{hint}"
-                _, own = self.attributes.policy(child, policy)
-                self._findings.unknown(own, child, what)
-                yield self.kept(child, NODE_PROPERTIES), None
-            else:
-                self._hear_wrapped(element, row)
-                yield self._under(self.property(child, row, place, policy), fields.get("awareness")), row
+                yield self._stranger_inside(child, policy), None
+                continue
+            self.spoken[Version.V3_0] += 1
+            self.first.setdefault((Version.V3_0, NODE_PROPERTIES), (element, row))
+            yield self._under(self.property(child, row, place, policy), fields.get("awareness")), row
+
+    def _stranger_inside(self, element: etree._Element, inherited: Awareness) -> Kept:
+        """Keep an element that is not known in NodeProperties, and its wrapper around it."""
+        name = local(element)
+        hint = self._findings.hint(name, sorted(WRAPPED))
+        _, policy = self.attributes.policy(element, inherited)
+        what = f"element {name!r} is not known in {NODE_PROPERTIES}: kept, without effect{hint}"
+        self._findings.unknown(policy, element, what)
+        return self.kept(element, NODE_PROPERTIES)
 
     def _under(self, found: Property, policy: Awareness | None) -> Property:
         """Return a property that stood in a wrapper with a policy, so that it keeps it alone."""
@@ -185,20 +217,23 @@ class Elements:
 
     def _stranger(self, element: etree._Element, name: str, place: Place, inherited: Awareness) -> Kept:
         """Keep an element that is not known; refuse one that is known, but elsewhere."""
-        if name in _ANYWHERE:
-            places = [at.value for at in SPELLINGS if name in SPELLINGS[at]]
-            what = f"element {name!r} may not stand in {place.value}"
-            self._findings.refuse("misplaced", element, what, f"it may stand in {', '.join(places)}")
         _, policy = self.attributes.policy(element, inherited)
+        if name in _ANYWHERE:
+            return self._misplaced(element, name, place, policy)
         spoken = Version.V3_0 if self.spoken[Version.V3_0] else Version.V3_1
         hint = self._findings.hint(local(element), names_in(place, spoken))
         what = f"element {local(element)!r} is not known: kept, without effect{hint}"
         self._findings.unknown(policy, element, what)
         return self.kept(element)
 
-    def _hear_wrapped(self, element: etree._Element, row: Row) -> None:
-        self.spoken[Version.V3_0] += 1
-        self.first.setdefault((Version.V3_0, NODE_PROPERTIES), (element, row))
+    def _misplaced(self, element: etree._Element, name: str, place: Place, policy: Awareness) -> Kept:
+        """Refuse an element that is known, but elsewhere; leniently, keep it."""
+        places = ", ".join(at.value for at in SPELLINGS if name in SPELLINGS[at])
+        what = f"element {name!r} may not stand in {place.value}"
+        if not self._lenient:
+            self._findings.refuse("misplaced", element, what, f"it may stand in {places}")
+        self._findings.unknown(policy, element, f"{what}: kept, without effect; it may stand in {places}")
+        return self.kept(element)
 
     def _hear(self, element: etree._Element, name: str, spelling: Spelling) -> None:
         """Note which version the name is of."""

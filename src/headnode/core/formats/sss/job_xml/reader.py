@@ -64,12 +64,7 @@ def read_document(
              ``no-file``, a wrong value, and ``not-understood`` under awareness policy Reject.
     """
     tree, mended = _tree(text, lenient=lenient)
-    try:
-        return _Reader(tree, mended, lenient=lenient).read(awareness)
-    except RecursionError as deep:
-        raise BadRequest(
-            code="not-xml", what="the file is nested too deeply", fix="take the nesting out"
-        ) from deep
+    return _Reader(tree, mended, lenient=lenient).read(awareness)
 
 
 def _tree(text: bytes | str, *, lenient: bool) -> tuple[Tree, Mended | None]:
@@ -107,7 +102,7 @@ class _Reader:
     """Reads one tree."""
 
     def __init__(self, tree: Tree, mended: Mended | None, *, lenient: bool) -> None:
-        self._root, self._lenient = tree.root, lenient
+        self._root = tree.root
         self._namespace = etree.QName(tree.root).namespace or ""
         self._findings = Findings(tree, mended)
         prefix = f"{{{self._namespace}}}" if self._namespace else ""
@@ -148,7 +143,7 @@ class _Reader:
         unknown: list[Property] = []
         self._elements.refuse_stray_text(self._root)
         for element in self._root:
-            child = CHILDREN_OF[Place.DATA].get(self._elements.name(element))
+            child = self._elements.child(element, Place.DATA)
             if child:
                 entries.append((element, self._child(element, child, policy)))
             elif self._elements.name(element) == "File":
@@ -187,9 +182,8 @@ class _Reader:
         inside: dict[str, list[tuple[etree._Element, Any]]] = {}
         once: dict[Any, etree._Element] = {}
         self._elements.refuse_stray_text(element)
-        children = CHILDREN_OF[child.place]
         for found in element:
-            part = children.get(self._elements.name(found))
+            part = self._elements.child(found, child.place)
             if part:
                 self._once(found, None if part.many else part.name, once)
                 inside.setdefault(part.field, []).append((found, self._child(found, part, policy)))
@@ -229,7 +223,7 @@ class _Reader:
                 self._checks.distinct(found)
                 fields[part.field] = tuple(one for _, one in found) if part.many else found[0][1]
         if child.place is Place.JOB_GROUP:
-            self._checks.circle(inside.get("jobs", []))
+            self._checks.circle(inside["jobs"], fields.get("job_defaults"))
         return fields
 
     def _once(self, element: etree._Element, key: Any, once: dict[Any, etree._Element]) -> None:

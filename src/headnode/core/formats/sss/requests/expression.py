@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from headnode.core.formats.sss.conditions import Extension
 from headnode.core.formats.sss.consumables import Consumable, Resource
 from headnode.core.formats.sss.properties import Conj, Kept, Op, Property
 from headnode.core.formats.sss.requests.constraint import Comparison, Constraint, Subject
@@ -80,7 +81,7 @@ def expression_of(properties: Sequence[Property]) -> Expression:
             _close(frames)
     if len(frames) != 1:
         _refuse_groups()
-    return frames[0].value()
+    return frames[0].value() or All()
 
 
 class _Frame:
@@ -91,19 +92,23 @@ class _Frame:
         self._term: Expression | None = None
         self._before: tuple[Expression, Conj] | None = None  # what the term will be joined to by an Or
 
-    def join(self, conj: Conj, part: Expression) -> None:
-        """Add a part."""
+    def join(self, conj: Conj, part: Expression | None) -> None:
+        """Add a part; one that says nothing takes its conjunction with it."""
+        if part is None:
+            return
         if self._term is None:
             self._term = part
         elif conj in _TIGHT:
             self._term = _joined(self._term, conj, part)
         else:
-            self._before = self.value(), conj
+            self._before = self._joined(self._term), conj
             self._term = part
 
-    def value(self) -> Expression:
-        """Return all of it."""
-        term = All() if self._term is None else self._term
+    def value(self) -> Expression | None:
+        """Return all of it; None when it says nothing."""
+        return None if self._term is None else self._joined(self._term)
+
+    def _joined(self, term: Expression) -> Expression:
         return term if self._before is None else _joined(*self._before, term)
 
 
@@ -161,16 +166,17 @@ def _is_name(one: Property) -> bool:
     return one.op in (None, Op.EQ)
 
 
-def _operand(run: list[Property]) -> Expression:
+def _operand(run: list[Property]) -> Expression | None:
     """Return what one operand says: one of the alternatives, a wish, or what the only property says."""
     if run[0].preference:
-        wish = (All(),) if run[0].preference < 0 else ()
-        return Any((*(_weighted(_said(one), abs(one.preference)) for one in run), *wish))
+        ways = tuple(_weighted(said, abs(one.preference)) for one in run if (said := _said(one)) is not None)
+        return Any((*ways, *((All(),) if run[0].preference < 0 else ()))) if ways else None
     if len(run) == 1:
         return _said(run[0])
     names = tuple(dict.fromkeys(name for one in run if not _is_pattern(one) for name in _names(one)))
     among = (_leaf(("Node",), Comparison.IN, names),) if names else ()
-    return Any((*among, *(_said(one) for one in run if _is_pattern(one))))
+    patterns = (said for one in run if _is_pattern(one) and (said := _said(one)) is not None)
+    return Any((*among, *patterns)) if names or any(map(_is_pattern, run)) else None
 
 
 def _weighted(said: Expression, weight: int) -> Expression:
@@ -182,16 +188,16 @@ def _weighted(said: Expression, weight: int) -> Expression:
     return said
 
 
-def _said(one: Property) -> Expression:
-    """Return what a property says by itself."""
-    if isinstance(one, Kept) or one.value is None:
-        return All()
+def _said(one: Property) -> Expression | None:
+    """Return what a property says by itself; None when it is not set, or not understood."""
+    if isinstance(one, Kept | Extension) or one.value in (None, ""):
+        return None
     if isinstance(one, Selection):
         return _selected(one)
     comparison = _COMPARISONS[one.op or Op.EQ]
     if isinstance(one, Consumable):
         quantity = one.quantity
-        return All() if quantity is None else _leaf(_subject(one), comparison, quantity)
+        return None if quantity is None else _leaf(_subject(one), comparison, quantity)
     return _leaf(_subject(one), comparison, one.value)
 
 
