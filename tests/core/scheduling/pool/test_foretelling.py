@@ -1,6 +1,7 @@
 """Predicted starts over a pool: what would happen, told without changing it and without knowing it."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 from pool_worlds import crowded_worlds, random_worlds
@@ -92,6 +93,25 @@ def test_telling_changes_no_start(policy: str, ties: Ties) -> None:
         assert foretold(policy, world, ties)[0] == replay(world, made(policy, world, ties), ties), world
 
 
+class AlwaysForked:
+    """A fork of a fork of a policy, before everything that happens."""
+
+    def __init__(self, policy: ForkablePolicy) -> None:
+        self._policy: Any = policy
+
+    def __getattr__(self, name: str) -> Any:
+        self._policy = self._policy.fork()
+        return getattr(self._policy, name)
+
+
+@EVERY_POLICY
+@EVERY_ORDER
+def test_a_fork_goes_on_as_the_policy_would_have(policy: str, ties: Ties) -> None:
+    for world in worlds(seed=13):
+        expected = replay(world, made(policy, world, ties), ties)
+        assert replay(world, AlwaysForked(made(policy, world, ties)), ties) == expected, world
+
+
 @EVERY_POLICY
 def test_every_job_is_judged_once_and_one_that_starts_at_once_was_told_so(policy: str) -> None:
     for world in worlds(seed=5):
@@ -138,6 +158,13 @@ def test_the_firm_promise_holds(policy: str) -> None:
             assert one.p90 <= one.promise
             waited += one.waited
     assert waited > 500
+
+
+def test_a_promise_that_is_not_firm_does_not_bound_what_is_told() -> None:
+    (world,) = random_worlds(1, jobs=1000, size=SIZE, seed=15)
+    taught = foretold("easy", world)[1]
+    assert any(one.p90 > one.promise for one in taught)
+    assert any(one.started > one.promise for one in taught)
 
 
 @EVERY_POLICY
