@@ -13,6 +13,7 @@ from headnode.core.scheduling.view import View, WaitingClass
 from .scenes import NOW, asks, node, runs, scene, turn_of
 
 QUEUED = 100_000
+DEPTH = 20  # reservations
 
 
 @pytest.mark.parametrize("policy", sorted(POLICIES))
@@ -22,11 +23,12 @@ def test_a_pass_over_a_long_queue_of_few_requests_asks_for_few_placements(policy
     nodes = [node(f"n{i:02}", 2) for i in range(20)]
     base = scene(nodes, [runs(QUEUED + 1, asks(1), ("n00", 1), minutes_left=9)])
     queue = [WaitingClass(kind, each) for kind, each in zip(kinds, turns, strict=True)]
-    view = View(NOW, base.nodes, queue, base.running)
+    view = View(NOW, base.nodes, queue, base.running, depth=DEPTH)
     plan = POLICIES[policy](view)
     calls = placements(lambda: POLICIES[policy](view))
     assert len(plan.starts) > 5
-    assert calls <= 5 * (len(plan.starts) + len(kinds)) + 20, calls
+    assert len(plan.reservations) <= DEPTH
+    assert calls <= 5 * (len(plan.starts) + len(plan.reservations) + len(kinds)) + 20, calls
 
 
 def placements(act: Callable[[], object]) -> int:

@@ -9,9 +9,9 @@ from headnode.core.model.job import JobRequest, Licence, NodeGroupOp, UnitType
 from headnode.core.scheduling.decision import Shares
 from headnode.core.scheduling.placement import place
 from headnode.core.scheduling.view import NodeView
+from headnode.testing.specification import Ground, World, allowed, ways
 
 from .scenes import asks, node
-from .spec import Ground, World, allowed, ways
 
 GROUPS = (("a",), ("a", "b"), ("b",))
 
@@ -33,7 +33,7 @@ def test_a_job_is_placed_exactly_when_some_way_to_place_it_exists_and_lawfully()
 def check(request: JobRequest, world: World, found: Shares, possible: tuple[Shares, ...]) -> None:
     """The placement is lawful, and gives the most there is up to the maximum."""
     assert allowed(request, world, found), (request, world, found)
-    if not request.licences and request.unit is UnitType.PROCESSOR:
+    if not request.licences and not request.memory and request.unit is UnitType.PROCESSOR:
         most = max(min(sum(n for _, n in way), request.maximum) for way in possible)
         assert min(sum(n for _, n in found), request.maximum) == most, (request, world, found)
 
@@ -70,6 +70,12 @@ PECULIAR = (
     {"minimum_processors_per_node": 2},
     {"maximum_processors_per_node": 2},
     {"start_at_maximum": True},
+    {"memory": 1},
+    {"memory": 2},
+    {"memory": 2, "single_node": True},
+    {"memory": 1, "required_nodes": ("b",)},
+    {"memory": 2, "node_share": 2},
+    {"memory": 2, "licences": (Licence("x", None),)},
 )
 
 
@@ -90,14 +96,18 @@ def _nodes(
     made = {}
     for name, size, (taken, jobs), groups in zip("abc", sizes, uses, GROUPS, strict=True):
         plain = node(name, size, memory=size, groups=groups, closed="paused" if name == closed else "")
-        made[name] = NodeView(plain.facts, size - taken, jobs, 7 if name == owned else None, plain.closed)
+        owner = 7 if name == owned else None
+        made[name] = NodeView(plain.facts, size - taken, jobs, owner, plain.closed, memory_held=taken)
     return made
 
 
 def as_world(nodes: dict[str, NodeView], licences: dict[str, int]) -> World:
     """Return the same as the specification sees it."""
-    seen = (Ground(n.facts, n.free, n.jobs, n.exclusive_to is not None, n.closed) for n in nodes.values())
-    return tuple(seen), tuple(licences.items())
+    seen = tuple(
+        Ground(n.facts, n.free, n.jobs, n.exclusive_to is not None, n.facts.memory - n.memory_held, n.closed)
+        for n in nodes.values()
+    )
+    return seen, tuple(licences.items())
 
 
 @pytest.mark.parametrize("processors", range(1, 7))

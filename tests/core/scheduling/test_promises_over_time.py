@@ -1,110 +1,57 @@
-"""Small worlds played to the end: no promised start moves later, whatever starts or grows behind it.
+"""What each policy promises, in long random histories.
 
-A job ahead of it may grow, and so delay it: that is its better turn.
+A hundred times as many: ``HEADNODE_EXPLORE=100 make test TESTS=tests/core/scheduling/test_promises_over_time.py``.
 """
 
-from collections.abc import Iterable, Sequence
+import os
 from itertools import product
+from math import inf
 
 import pytest
 
 from headnode.core.model.job import JobRequest
-from headnode.core.model.quantities import NEVER, Instant, JobId
-from headnode.core.scheduling.decision import Grow, Start
 from headnode.core.scheduling.policies import POLICIES
-from headnode.core.scheduling.view import NodeView, RunningJob, View, WaitingClass
+from headnode.testing import MANNERS, OURS, Arrival, History, Manner, PromiseBroken, asks, check_history, node
+from headnode.testing.random_histories import random_histories
 
-from .promises import check_promises
-from .scenes import INF, asks, node, scene
-
-NODES = [node("a", 2), node("b", 2), node("c", 1)]
-KINDS = [
-    asks(1, 3, 1),
-    asks(2, minutes=3),
-    asks(1, 2, INF),
-    asks(4, minutes=2),
-    asks(2, minutes=2, exclusive=True),
-    asks(3, minutes=1, exclusive=True),
+TIMES = int(os.environ.get("HEADNODE_EXPLORE", "1"))
+CASES = [
+    *((name, inf) for name in POLICIES),
+    *((name, depth) for name in POLICIES if name.startswith("conservative") for depth in (1, 2)),
 ]
 
 
-@pytest.mark.parametrize("policy", sorted(POLICIES))
-@pytest.mark.parametrize("early", [False, True], ids=["jobs use their limit", "every other job ends early"])
-def test_a_promised_start_never_moves_later(policy: str, early: bool) -> None:
-    for kinds in product(KINDS, repeat=4):
-        play(scene(NODES, (), [(job, kind) for job, kind in enumerate(kinds, start=1)]), policy, early)
+@pytest.mark.parametrize(("policy", "depth"), CASES)
+@pytest.mark.parametrize("manner", MANNERS, ids=lambda manner: manner.name)
+def test_promises_hold_in_random_histories(manner: Manner, policy: str, depth: float) -> None:
+    for seed, history in random_histories(manner, 8 * TIMES, depth=depth):
+        try:
+            check_history(POLICIES[policy], history, OURS[policy])
+        except PromiseBroken as broken:
+            pytest.fail(f"seed {seed}: {broken}", pytrace=False)
 
 
-def play(view: View, policy: str, early: bool) -> None:
-    """Run until nothing changes; running jobs always want to grow."""
-    promised: dict[JobId, Instant] = {}
-    began: dict[JobId, Instant] = {}
-    while True:
-        plan = POLICIES[policy](view)
-        check_promises(view, plan, overtaking=policy == "easy", thorough=False)
-        for grow in plan.grows:
-            promised = {job: at for job, at in promised.items() if job < grow.job}
-        for start in plan.starts:
-            began[start.job] = view.now
-            assert view.now <= promised.get(start.job, NEVER), f"job {start.job} starts later than promised"
-        if plan.reservation is not None:
-            before = promised.setdefault(plan.reservation.job, plan.reservation.at)
-            assert plan.reservation.at <= before, f"the promise to {plan.reservation.job} moved"
-        running = [*grown(view, plan.grows), *begun(view, plan.starts)]
-        ends = {job.job: actual_end(job, began, early) for job in running}
-        view = later(view, running, Instant(min(ends.values(), default=NEVER)), ends)
-        if view.now == NEVER:
-            return
-
-
-def actual_end(job: RunningJob, began: dict[JobId, Instant], early: bool) -> Instant:
-    """Return when the job really ends: odd ones use a third of their limit."""
-    if not early or job.job % 2 == 0 or job.end == NEVER:
-        return job.end
-    return Instant(began[job.job] + (job.end - began[job.job]) / 3)
-
-
-def grown(view: View, grows: Iterable[Grow]) -> list[RunningJob]:
-    """Return the running jobs with what they were given."""
-    more = {grow.job: dict(grow.allocation) for grow in grows}
-    return [with_more(job, more.get(job.job, {})) for job in view.running]
-
-
-def with_more(job: RunningJob, more: dict[str, int]) -> RunningJob:
-    """Return the job with more processors."""
-    held = dict(job.allocation)
-    for name, count in more.items():
-        held[name] = held.get(name, 0) + count
-    return RunningJob(job.job, job.turn, job.request, job.end, tuple(held.items()), job.wants)
-
-
-def begun(view: View, starts: Iterable[Start]) -> list[RunningJob]:
-    """Return the jobs that start, as running jobs that want one more."""
-    found = {turn[2]: (turn, waiting.request) for waiting in view.queue for turn in waiting.turns}
-    return [
-        RunningJob(
-            start.job,
-            found[start.job][0],
-            found[start.job][1],
-            Instant(view.now + found[start.job][1].run_time),
-            start.allocation,
-            1,
-        )
-        for start in starts
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("early", [1, 3], ids=["jobs use their limit", "every other job ends early"])
+def test_promises_hold_in_every_history_of_three_kinds_of_job(policy: str, early: int) -> None:
+    kinds = [
+        asks(1, 3, 1),
+        asks(2, minutes=3, memory=4),
+        asks(4, minutes=2),
+        asks(2, minutes=2, exclusive=True),
+        asks(2, minutes=2, single_node=True),
     ]
+    nodes = [node("a", 2, memory=8), node("b", 2, memory=12), node("c", 1, memory=4)]
+    for number, chosen in enumerate(product(kinds, repeat=4)):
+        if number % 5 == 0 or TIMES > 1:
+            check_history(POLICIES[policy], History(nodes, _one_after_the_other(chosen, early)), OURS[policy])
 
 
-def later(view: View, running: Sequence[RunningJob], now: Instant, ends: dict[JobId, Instant]) -> View:
-    """Return the view when the next jobs have ended."""
-    gone = {job.job for job in running}
-    queue: list[tuple[int, JobRequest]] = [
-        (turn[2], waiting.request) for waiting in view.queue for turn in waiting.turns if turn[2] not in gone
-    ]
-    left = [job for job in running if ends[job.job] > now]
-    following = scene(list(idle(view)), left, queue)
-    return View(now, following.nodes, [WaitingClass(c.request, c.turns) for c in following.queue], left)
-
-
-def idle(view: View) -> list[NodeView]:
-    """Return the nodes with nothing on them."""
-    return [node(name, each.facts.processors) for name, each in view.nodes.items()]
+def _one_after_the_other(kinds: tuple[JobRequest, ...], early: int) -> list[Arrival]:
+    arrivals = []
+    for job, kind in enumerate(kinds, start=1):
+        limit = kind.run_time / 60
+        lasts = limit / early if job % 2 else limit
+        priority = 3000 if job == 4 else 2000
+        arrivals.append(Arrival(job, kind, float(job // 2), lasts, priority, wants=1))
+    return arrivals

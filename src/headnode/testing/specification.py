@@ -1,10 +1,10 @@
-"""The rules of placement said a second time, by trying everything: what the quick code is held against.
+"""The rules of placement said a second time, by trying everything: what quick code is held against.
 
-Only for processors and whole nodes on clusters of a few processors.
+For processors and whole nodes, on clusters of a few processors; sockets are not spoken of.
 """
 
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import lru_cache
 from itertools import product
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ class Ground(NamedTuple):
     free: int
     jobs: int
     owned: bool
+    memory: int  # MB that no job holds
     closed: str = ""
 
 
@@ -27,27 +28,40 @@ World = tuple[tuple[Ground, ...], tuple[tuple[str, int], ...]]
 """The nodes, and the free licences."""
 
 
-@cache
+@lru_cache(maxsize=100_000)
 def ways(request: JobRequest, world: World) -> tuple[Shares, ...]:
     """Return every allocation that would do for the request's minimum or more."""
-    return tuple(shares for shares in _everything(world) if shares and allowed(request, world, shares))
+    return tuple(
+        shares for shares in _everything(request, world) if shares and allowed(request, world, shares)
+    )
 
 
-def _everything(world: World) -> Iterator[Shares]:
+def _everything(request: JobRequest, world: World) -> Iterator[Shares]:
     nodes = world[0]
-    for counts in product(*(range(node.free + 1) for node in nodes)):
+    for counts in product(*(_counts(request, node) for node in nodes)):
         yield tuple((node.facts.name, n) for node, n in zip(nodes, counts, strict=True) if n)
+
+
+def _counts(request: JobRequest, node: Ground) -> tuple[int, ...]:
+    """Return how much of a node is worth trying."""
+    if node.closed or node.owned:
+        return (0,)
+    if takes_whole_nodes(request):
+        return (0, node.facts.processors) if node.free == node.facts.processors else (0,)
+    return tuple(range(node.free + 1))
 
 
 def allowed(request: JobRequest, world: World, shares: Shares) -> bool:
     """Return whether the request may hold exactly this."""
     nodes = {node.facts.name: node for node in world[0]}
+    if not all(name in nodes for name, _ in shares) or len(dict(shares)) != len(shares):
+        return False
     held = [nodes[name] for name, _ in shares]
-    units = sum(1 if request.unit is UnitType.NODE else count for _, count in shares)
+    units = sum(_units(request, nodes[name], count) for name, count in shares)
     least = request.maximum if request.start_at_maximum else request.minimum
     return (
         units >= max(least, request.node_share)
-        and _not_too_much(request, nodes, shares)
+        and _not_too_much(request, shares)
         and all(_may_use(request, node, count) for node, (_, count) in zip(held, shares, strict=True))
         and _alone(nodes, shares, request) >= request.node_share
         and {n.casefold() for n in request.required_nodes} <= {name.casefold() for name, _ in shares}
@@ -57,17 +71,24 @@ def allowed(request: JobRequest, world: World, shares: Shares) -> bool:
     )
 
 
-def _whole(request: JobRequest) -> bool:
+def takes_whole_nodes(request: JobRequest) -> bool:
+    """Return whether the request takes idle nodes only, and all of each."""
     return request.exclusive or request.unit is UnitType.NODE
 
 
-def _not_too_much(request: JobRequest, nodes: Mapping[str, Ground], shares: Shares) -> bool:
+def _units(request: JobRequest, node: Ground, count: int) -> int:
+    """Return what so much of a node is worth; of a whole one, what its memory is enough for."""
+    room = min(count, node.memory // request.memory) if request.memory else count
+    return min(room, 1) if request.unit is UnitType.NODE else room
+
+
+def _not_too_much(request: JobRequest, shares: Shares) -> bool:
     """Whole nodes may go beyond the maximum, but only by a part of the last one."""
     if len(request.required_nodes) > request.maximum:
         return False
     if request.unit is UnitType.NODE:
         return len(shares) <= max(request.maximum, request.node_share)
-    if not _whole(request) and not request.node_share:
+    if not takes_whole_nodes(request) and not request.node_share:
         return sum(count for _, count in shares) <= request.maximum
     return True
 
@@ -77,7 +98,11 @@ def _may_use(request: JobRequest, node: Ground, count: int) -> bool:
     asked = [each.casefold() for each in request.requested_nodes]
     if node.closed or node.owned or name in [each.casefold() for each in request.excluded_nodes]:
         return False
-    if _whole(request) and (node.jobs or count != facts.processors):
+    if not 0 < count <= node.free or _units(request, node, count) < (
+        1 if takes_whole_nodes(request) else count
+    ):
+        return False
+    if takes_whole_nodes(request) and (node.jobs or count != facts.processors):
         return False
     return (
         (not asked or name in asked)

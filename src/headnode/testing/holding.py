@@ -1,0 +1,126 @@
+"""Who holds what, and the world that is left: nodes and licences when exactly this is held."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from headnode.core.model.job import JobRequest
+from headnode.core.model.quantities import Instant, JobId
+from headnode.core.scheduling.decision import Shares
+from headnode.core.scheduling.need import memory_of
+from headnode.core.scheduling.view import RunningJob, Turn, View
+from headnode.testing.broken import broken_unless
+from headnode.testing.specification import Ground, World
+
+
+class Held(NamedTuple):
+    """What a job holds, and until when.  Sorted by end, then the smaller, then the earlier job."""
+
+    end: Instant
+    processors: int
+    job: JobId
+    request: JobRequest
+    shares: Shares
+
+
+class Wish(NamedTuple):
+    """One wish, as the queue and the running jobs say it.  Sorted by turn, growth first."""
+
+    turn: Turn
+    starts: bool
+    request: JobRequest
+    end: Instant
+
+    @property
+    def job(self) -> JobId:
+        """The job whose wish it is."""
+        return JobId(self.turn[2])
+
+    def held(self, shares: Shares) -> Held:
+        """Return what the job holds if it is given these."""
+        return Held(self.end, sum(n for _, n in shares), self.job, self.request, shares)
+
+
+def wishes(view: View) -> list[Wish]:
+    """Return every wish in turn order."""
+    found = [
+        Wish(turn, True, waiting.request, Instant(view.now + waiting.request.run_time))
+        for waiting in view.queue
+        for turn in waiting.turns
+    ]
+    for job in view.running:
+        more = min(job.wants, job.request.maximum - sum(n for _, n in job.allocation))
+        if more > 0:
+            found.append(Wish(job.turn, False, _growth(job, more), job.end))
+    return sorted(found, key=lambda wish: wish[:2])
+
+
+def _growth(job: RunningJob, more: int) -> JobRequest:
+    """Return what a running job asks for that would have so much more; a job on one node stays there."""
+    at_home = tuple(name for name, _ in job.allocation)
+    return msgspec.structs.replace(
+        job.request,
+        minimum=1,
+        maximum=more,
+        required_nodes=(),
+        node_share=0,
+        start_at_maximum=False,
+        requested_nodes=at_home if job.request.single_node else job.request.requested_nodes,
+        licences=tuple(wish for wish in job.request.licences if wish.amount is None),
+    )
+
+
+def held_by_running(view: View) -> list[Held]:
+    """Return what the running jobs hold."""
+    return [
+        Held(job.end, sum(n for _, n in job.allocation), job.job, job.request, job.allocation)
+        for job in view.running
+    ]
+
+
+def world(view: View, held: Sequence[Held]) -> World:
+    """Return the nodes when exactly this is held.
+
+    Raises:  PromiseBroken when something is held twice.
+    """
+    taken: dict[str, list[tuple[Held, int]]] = {name: [] for name in view.nodes}
+    for each in held:
+        for name, count in each.shares:
+            broken_unless(name in taken, f"job {each.job} is given node {name!r}, which is not there")
+            taken[name].append((each, count))
+    nodes = tuple(_ground(view, name, taken[name]) for name in view.nodes)
+    return nodes, tuple(sorted(_licences(view.licences, held).items()))
+
+
+def empty(view: View) -> World:
+    """Return the nodes when nothing is held."""
+    return world(view, ())
+
+
+def reopened(view: View) -> View:
+    """Return the view with every node open."""
+    nodes = {name: msgspec.structs.replace(node, closed="") for name, node in view.nodes.items()}
+    return msgspec.structs.replace(view, nodes=nodes)
+
+
+def _ground(view: View, name: str, taken: Sequence[tuple[Held, int]]) -> Ground:
+    node = view.nodes[name]
+    free = node.facts.processors - sum(count for _, count in taken)
+    owned = any(each.request.exclusive for each, _ in taken)
+    broken_unless(free >= 0, f"processors of node {name!r} are given twice")
+    broken_unless(
+        not owned or len({each.job for each, _ in taken}) == 1, f"{name!r} is shared with its owner"
+    )
+    memory = node.facts.memory - sum(count * memory_of(each.request) for each, count in taken)
+    return Ground(node.facts, free, len(taken), owned, memory, node.closed)
+
+
+def _licences(licences: Mapping[str, tuple[int, int]], held: Sequence[Held]) -> dict[str, int]:
+    left = {feature: total for feature, (total, _) in licences.items()}
+    for each in held:
+        for wish in each.request.licences:
+            if wish.feature in left:
+                left[wish.feature] -= each.processors if wish.amount is None else wish.amount
+    broken_unless(min(left.values(), default=0) >= 0, "a licence is given twice")
+    return left

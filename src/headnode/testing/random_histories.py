@@ -1,0 +1,114 @@
+"""Long random histories from a seed: nodes of several sizes, memory, sole owners, licences, growth."""
+
+import random
+from collections.abc import Iterator
+from math import inf
+from typing import Any, NamedTuple
+
+from headnode.core.model.job import JobRequest, Licence, UnitType
+from headnode.core.scheduling.view import NodeView
+from headnode.testing.histories import Arrival, History
+from headnode.testing.scenes import INF, asks, node
+
+MEMORY = 8  # MB with each processor of a node
+
+
+class Manner(NamedTuple):
+    """What happens in a history, beside jobs that ask for processors and keep to their limits."""
+
+    name: str
+    alike: bool = False  # all nodes are equal
+    wholes: float = 0.25  # so often does a job want whole nodes
+    special: float = 0.4  # so often does it want one node, nodes by name, memory or licences
+    early: float = 0.5  # so often does it end before its limit
+    ahead: float = 0.15  # so often has it a higher priority
+    endless: float = 0.05  # so often has it no limit
+    growing: float = 0.15  # so often does it take more or less, and grow
+    closed: float = 0.1  # so often is a node closed
+
+
+MANNERS = (
+    Manner("everything"),
+    Manner("processors anywhere, equal nodes", True, 0, 0, endless=0, growing=0, closed=0),
+    Manner("whole nodes, equal nodes", True, 1, 0, endless=0, growing=0, closed=0),
+    Manner("parts and wholes", True, 0.5, 0.2, ahead=0.3, endless=0, growing=0),
+    Manner("exactly as said", early=0, endless=0, growing=0),
+    Manner("many special wishes", special=0.8, early=0.7, endless=0.02),
+)
+
+
+def random_histories(
+    manner: Manner, count: int, *, jobs: int = 25, first: int = 0, depth: float = inf
+) -> Iterator[tuple[int, History]]:
+    """Yield histories with their seeds; the same seed makes the same history."""
+    for seed in range(first, first + count):
+        yield seed, random_history(manner, seed, jobs=jobs, depth=depth)
+
+
+def random_history(manner: Manner, seed: int, *, jobs: int = 25, depth: float = inf) -> History:
+    """Return the history of this seed."""
+    dice = random.Random(f"{manner.name} {seed}")  # noqa: S311
+    nodes = _nodes(dice, manner)
+    licences = {"x": dice.randint(1, 3), "y": 2} if manner.special else {}
+    kinds = [_request(dice, manner, nodes) for _ in range(dice.randint(3, 9))]
+    arrivals, at = [], 0.0
+    for job in range(1, jobs + 1):
+        at += dice.choice((0, 0, 0.5, 1, 2, 4))
+        arrivals.append(_arrival(dice, manner, job, dice.choice(kinds), at))
+    return History(nodes, arrivals, licences, depth)
+
+
+def _nodes(dice: random.Random, manner: Manner) -> list[NodeView]:
+    count, same = dice.randint(1, 4), dice.randint(1, 3)
+    nodes = []
+    for number in range(count):
+        size = same if manner.alike else dice.choice((same, same, 1, 2, 3))
+        closed = "paused" if number and dice.random() < manner.closed else ""
+        nodes.append(node(f"n{number}", size, closed=closed, memory=size * MEMORY))
+    return nodes
+
+
+def _request(dice: random.Random, manner: Manner, nodes: list[NodeView]) -> JobRequest:
+    whole = dice.random() < manner.wholes
+    in_all = sum(each.facts.processors for each in nodes)
+    minutes = INF if dice.random() < manner.endless else float(dice.choice((1, 2, 3, 4, 6, 9)))
+    more: dict[str, Any] = {}
+    if whole and dice.random() < 0.5:
+        minimum, more["unit"] = dice.randint(1, len(nodes)), UnitType.NODE
+    else:
+        minimum, more["exclusive"] = dice.randint(1, in_all), whole
+    maximum = minimum + (dice.randint(1, 2) if dice.random() < manner.growing else 0)
+    if dice.random() < manner.special:
+        more |= _special(dice, nodes)
+        if more.get("single_node"):
+            minimum = min(minimum, max(each.facts.processors for each in nodes))
+            maximum = max(minimum, min(maximum, 3))
+    return asks(minimum, maximum, minutes, **more)
+
+
+def _special(dice: random.Random, nodes: list[NodeView]) -> dict[str, Any]:
+    """Return something that makes it matter where a job runs, or what else it holds."""
+    names = tuple(each.facts.name for each in nodes)
+    wishes: list[dict[str, Any]] = [
+        {"single_node": True},
+        {"memory": dice.choice((4, 8, 12, 16))},
+        {"memory": dice.choice((8, 12)), "single_node": True},
+        {"licences": (Licence("x", 1),)},
+        {"licences": (Licence("y", None),)},
+        {"requested_nodes": names[: dice.randint(1, len(names))]},
+        {"excluded_nodes": names[-1:]},
+        {"required_nodes": (dice.choice(names),)},
+        {"minimum_processors_per_node": 2},
+        {"start_at_maximum": True},
+    ]
+    return dice.choice(wishes)
+
+
+def _arrival(dice: random.Random, manner: Manner, job: int, request: JobRequest, at: float) -> Arrival:
+    limit = request.run_time / 60
+    lasts = float(dice.choice((1, 3, 7))) if limit == inf else limit
+    if dice.random() < manner.early:
+        lasts *= dice.choice((0.25, 0.5))
+    priority = 3000 if dice.random() < manner.ahead else 2000
+    wants = dice.randint(1, 2) if dice.random() < manner.growing else 0
+    return Arrival(job, request, at, lasts, priority, wants)

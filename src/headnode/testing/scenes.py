@@ -1,0 +1,139 @@
+"""Small clusters, written as values: what a policy is shown, in one expression.
+
+>>> from headnode.testing import asks, node, runs, scene
+>>> view = scene(
+...     nodes=[node("a", 2), node("b", 2)],
+...     running=[runs(1, asks(1), ("a", 1), minutes_left=10)],
+...     queue=[(2, asks(4, minutes=60)), (3, asks(1, minutes=5), 3000)],
+... )
+>>> [each.free for each in view.nodes.values()], len(view.queue)
+([1, 2], 2)
+"""
+
+from collections.abc import Mapping, Sequence
+from math import inf
+from typing import Any
+
+from headnode.core.model.job import JobRequest, NodeGroupOp, UnitType
+from headnode.core.model.node import NodeFacts
+from headnode.core.model.quantities import FOREVER, NEVER, Instant, JobId, Seconds
+from headnode.core.scheduling.decision import Plan, Reservation, Start
+from headnode.core.scheduling.need import memory_of
+from headnode.core.scheduling.view import NodeView, RunningJob, Turn, View, WaitingClass
+
+NOW = Instant(1_000_000.0)
+MINUTE = 60.0
+INF = inf
+
+Queued = tuple[int, JobRequest] | tuple[int, JobRequest, int]
+"""A job that waits: its id, its request and, if it is not 2000, its priority."""
+
+
+def asks(minimum: int = 1, maximum: int | None = None, minutes: float = INF, **more: Any) -> JobRequest:
+    """Return a request for processors; everything else as a CCS job says nothing, but shared.
+
+    `more` are fields of a `JobRequest`, such as `memory`, `exclusive`, `single_node` or `licences`.
+    """
+    plain: dict[str, Any] = {
+        "unit": UnitType.PROCESSOR,
+        "exclusive": False,
+        "single_node": False,
+        "licences": (),
+        "node_groups": (),
+        "node_group_op": NodeGroupOp.INTERSECT,
+        "requested_nodes": (),
+        "required_nodes": (),
+        "excluded_nodes": (),
+        "order_by": (),
+        "minimum_memory": None,
+        "maximum_memory": None,
+        "minimum_processors_per_node": None,
+        "maximum_processors_per_node": None,
+        "run_time": FOREVER if minutes == INF else Seconds(minutes * MINUTE),
+    }
+    return JobRequest(minimum=minimum, maximum=minimum if maximum is None else maximum, **{**plain, **more})
+
+
+def node(name: str, processors: int = 2, *, closed: str = "", **facts: Any) -> NodeView:
+    """Return an idle node."""
+    return NodeView(NodeFacts(name=name, processors=processors, **facts), free=processors, closed=closed)
+
+
+def runs(
+    job: int,
+    request: JobRequest,
+    *allocation: tuple[str, int],
+    minutes_left: float = INF,
+    wants: int = 0,
+    priority: int = 2000,
+    now: Instant = NOW,
+) -> RunningJob:
+    """Return a job that holds processors."""
+    end = NEVER if minutes_left == INF else Instant(now + minutes_left * MINUTE)
+    return RunningJob(JobId(job), turn_of(job, priority), request, end, allocation, wants)
+
+
+def reserved(
+    job: int,
+    request: JobRequest,
+    *allocation: tuple[str, int],
+    minutes: float,
+    priority: int = 2000,
+    now: Instant = NOW,
+) -> Reservation:
+    """Return a reservation of the plan before, for a start in so many minutes."""
+    at = NEVER if minutes == INF else Instant(now + minutes * MINUTE)
+    return Reservation(JobId(job), at, allocation, turn_of(job, priority), request)
+
+
+def turn_of(job: int, priority: int = 2000) -> Turn:
+    """Return the turn of a job that was submitted in the order of its id."""
+    return (-priority, job, job)
+
+
+def scene(
+    nodes: Sequence[NodeView],
+    running: Sequence[RunningJob] = (),
+    queue: Sequence[Queued] = (),
+    licences: Mapping[str, tuple[int, int]] | None = None,
+    *,
+    depth: float = inf,
+    before: Sequence[Reservation] | None = None,
+    freed: bool = True,
+    now: Instant = NOW,
+) -> View:
+    """Return the view: nodes idle but for what `running` holds.
+
+    `licences` are (in all, free) by feature; `before` are the reservations of the plan before.
+    """
+    classes: dict[JobRequest, list[Turn]] = {}
+    for job, request, *priority in queue:
+        classes.setdefault(request, []).append(turn_of(job, *priority))
+    return View(
+        now=now,
+        nodes={each.facts.name: _held(each, running) for each in nodes},
+        queue=[WaitingClass(request, sorted(turns)) for request, turns in classes.items()],
+        running=running,
+        licences=licences or {},
+        depth=depth,
+        before=None if before is None else Plan((), (), {}, tuple(before)),
+        freed=freed,
+    )
+
+
+def started(plan: Plan) -> list[int]:
+    """Return the jobs the plan starts, in order."""
+    return [start.job for start in plan.starts]
+
+
+def start(job: int, *allocation: tuple[str, int], ahead_of: int | None = None) -> Start:
+    """Return a start decision."""
+    return Start(JobId(job), allocation, None if ahead_of is None else JobId(ahead_of))
+
+
+def _held(each: NodeView, running: Sequence[RunningJob]) -> NodeView:
+    mine = [(job, count) for job in running for name, count in job.allocation if name == each.facts.name]
+    owner = next((job.job for job, _ in mine if job.request.exclusive), None)
+    free = each.facts.processors - sum(count for _, count in mine)
+    memory = sum(count * memory_of(job.request) for job, count in mine)
+    return NodeView(each.facts, free, len(mine), owner, each.closed, memory)

@@ -1,0 +1,139 @@
+"""Every small world of a kind: a few nodes, a few running jobs, two or three queued ones."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
+from types import MappingProxyType
+
+from headnode.core.model.job import JobRequest, Licence, UnitType
+from headnode.core.scheduling.view import NodeView, RunningJob, View
+from headnode.testing.scenes import INF, Queued, asks, node, runs, scene
+
+Worlds = Callable[[], Iterator[View]]
+
+
+def shared_and_exclusive() -> Iterator[View]:
+    """Yield jobs of all lengths, parts of nodes and whole ones, on nodes of several sizes."""
+    kinds = [
+        asks(1, minutes=1),
+        asks(1),
+        asks(2, minutes=2),
+        asks(2),
+        asks(4, minutes=1),
+        asks(2, minutes=2, exclusive=True),
+    ]
+    grounds: list[Sequence[NodeView]] = [
+        [node("a", 3)],
+        [node("a", 2), node("b", 1)],
+        [node("a", 2), node("b", 2), node("c", 2, closed="paused")],
+    ]
+    for nodes in grounds:
+        yield from _worlds(nodes, _busy(nodes), kinds)
+
+
+def growing() -> Iterator[View]:
+    """Yield minimum and maximum, and running jobs that would like more, ahead and behind."""
+    kinds = [asks(1, 3, 1), asks(1, 2), asks(2, 4, 2), asks(3, 3, 2), asks(2, 2, 1, exclusive=True)]
+    running = [
+        [runs(job, request, ("a", request.minimum), minutes_left=minutes, wants=wants)]
+        for job, minutes, wants in product((1, 20), (1, INF), (0, 2))
+        for request in (asks(1, 3), asks(2, 4, exclusive=True))
+    ]
+    return _worlds([node("a", 2), node("b", 2)], running, kinds)
+
+
+def licensed() -> Iterator[View]:
+    """Yield jobs that need licences, one for the job or one for each processor."""
+    kinds = [
+        asks(1, minutes=minutes, licences=licences)
+        for minutes, licences in product((1, INF), ((), (Licence("x", 1),), (Licence("x", 2),)))
+    ]
+    kinds.append(asks(1, 3, 2, licences=(Licence("x", None),)))
+    request = asks(1, licences=(Licence("x", 1),))
+    for minutes, total in product((1, INF), (2, 3)):
+        running = [runs(1, request, ("a", 1), minutes_left=minutes)]
+        yield from _worlds([node("a", 3)], [running], kinds, {"x": (total, total - 1)})
+
+
+def remembering() -> Iterator[View]:
+    """Yield jobs that hold memory with each processor, on nodes where it is short."""
+    kinds = [
+        asks(1, minutes=1),
+        asks(2, minutes=2, memory=4),
+        asks(1, minutes=3, memory=8),
+        asks(1, minutes=INF, memory=4),
+        asks(2, minutes=1, memory=4, single_node=True),
+        asks(2, minutes=2, memory=4, exclusive=True),
+    ]
+    nodes = [node("a", 2, memory=8), node("b", 2, memory=12)]
+    running = [
+        [runs(1, asks(1, memory=held), ("a", 1), minutes_left=minutes)]
+        for held, minutes in product((4, 8), (1, INF))
+    ]
+    return _worlds(nodes, [[], *running], kinds)
+
+
+def particular() -> Iterator[View]:
+    """Yield jobs that want one node, nodes by name or only some of them, among others that want any."""
+    kinds = [
+        asks(2, minutes=2),
+        asks(3, minutes=1),
+        asks(2, minutes=1, single_node=True),
+        asks(1, minutes=2, unit=UnitType.NODE),
+        asks(1, minutes=3, required_nodes=("a",)),
+        asks(2, minutes=1, requested_nodes=("b", "c")),
+    ]
+    nodes = [node("a", 2), node("b", 2), node("c", 1)]
+    running = [
+        [],
+        [runs(1, asks(1), ("a", 1), minutes_left=1), runs(2, asks(1), ("b", 1), minutes_left=2)],
+        [runs(1, asks(2, exclusive=True), ("b", 2), minutes_left=1)],
+    ]
+    return _worlds(nodes, running, kinds)
+
+
+SMALL_WORLDS: Mapping[str, Worlds] = MappingProxyType(
+    {
+        "shared and exclusive": shared_and_exclusive,
+        "growing": growing,
+        "licensed": licensed,
+        "memory": remembering,
+        "particular nodes": particular,
+    }
+)
+
+
+def _worlds(
+    nodes: Sequence[NodeView],
+    running: Sequence[Sequence[RunningJob]],
+    kinds: Sequence[JobRequest],
+    licences: Mapping[str, tuple[int, int]] | None = None,
+) -> Iterator[View]:
+    for held, queue in product(running, _queues(kinds)):
+        yield scene(nodes, held, queue, licences)
+
+
+def _queues(kinds: Sequence[JobRequest]) -> list[tuple[Queued, ...]]:
+    """Return queues of three jobs; sometimes the last has the better turn."""
+    return [
+        ((11, first, 2000), (12, second, 2000), (13, third, 3000 if number % 5 == 0 else 2000))
+        for number, (first, second, third) in enumerate(product(kinds, repeat=3))
+    ]
+
+
+def _busy(ground: Sequence[NodeView]) -> list[list[RunningJob]]:
+    """Return what may be running: nothing, a shared job, an owner, or two with different ends."""
+    first, last = ground[0].facts, [each for each in ground if not each.closed][-1].facts
+    found: list[list[RunningJob]] = [[]]
+    for minutes in (1, INF):
+        found.append([runs(1, asks(1), (first.name, 1), minutes_left=minutes)])
+        owner = asks(1, exclusive=True)
+        found.append([runs(1, owner, (first.name, first.processors), minutes_left=minutes)])
+    if last.name != first.name:
+        for one, other in ((1, 2), (2, INF), (INF, INF)):
+            found.append(
+                [
+                    runs(1, asks(1), (first.name, 1), minutes_left=one),
+                    runs(2, asks(1), (last.name, 1), minutes_left=other),
+                ]
+            )
+    return found
