@@ -15,6 +15,7 @@ from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import JobId
 from headnode.core.model.workload import Workload
 from headnode.core.scheduling.decision import Plan
+from headnode.core.scheduling.policies import POLICIES
 from headnode.core.scheduling.pool.policies import POLICIES as POOL_POLICIES
 from headnode.core.scheduling.pool.replay import replay
 from headnode.core.scheduling.pool.ties import Ties
@@ -48,7 +49,7 @@ def first(workload: Workload, jobs: int) -> Workload:
 
 
 @pytest.mark.parametrize("ties", Ties)
-@pytest.mark.parametrize("policy", ["fcfs", "easy"])
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative-replan"])
 def test_every_start_is_that_of_the_pool(policy: str, ties: Ties) -> None:
     for workload in worlds(40, 60):
         assert EngineReplay(workload, pool(SIZE), policy).run(ties) == pooled(workload, policy, ties)
@@ -94,6 +95,18 @@ def test_jobs_belong_to_the_users_of_their_log() -> None:
     replayed.run()
     owners = [replayed.journal.ended_job(JobId(row + 1)) for row in range(4)]
     assert [job and job.owner for job in owners] == ["user7", "somebody", "user9", "user7"]
+
+
+def test_what_happens_at_one_instant_is_seen_by_one_pass() -> None:
+    for workload in worlds(3, 60):
+        passes: list[float] = []
+
+        def watched(view: View, passes: list[float] = passes) -> Plan:
+            passes.append(view.now)
+            return POLICIES["easy"](view)
+
+        EngineReplay(workload, pool(SIZE), "watched", {"watched": watched}).run()
+        assert passes == sorted(set(passes))
 
 
 def test_what_a_replay_leaves_is_what_its_events_say() -> None:

@@ -270,6 +270,7 @@ def test_jobs_that_never_fit_the_nodes_described_are_left_out_and_counted(tmp_pa
     rows[0][9] = str(1024 * 1024)  # 1024 MB for each of two processors: two nodes
     rows[1][9] = str(1024 * 1024 + 1)
     rows[2][6] = str(9 * 1024 * 1024)  # used, which counts because nothing was requested
+    rows[3][6], rows[3][9] = rows[2][6], "1024"  # what was requested counts, not what was used
     log.write_text("\n".join(map(" ".join, rows)) + "\n")
     said = run(log, "--json", "--nodes", "2x4:1024")
     assert json.loads(said.stdout)["jobs"] == 2
