@@ -34,6 +34,14 @@ class Slot(NamedTuple):
     fit: Fit
 
 
+class Span(NamedTuple):
+    """How long something is needed, and between which instants it must begin."""
+
+    duration: float
+    after: float
+    until: float
+
+
 class Availability:
     """The future of a board.  The board itself is only looked at, for what is free of each node now.
 
@@ -50,14 +58,17 @@ class Availability:
         self._free = returns.processors_or_nodes(now, board, kinds, due)
         self._memory = returns.memory(now, board, counted, due)
         self._licences = returns.licences(now, board, due)
+        self._total = returns.total(now, kinds, self._free)
 
     def first_fit(self, need: Need, duration: float, after: Instant, until: float = inf) -> Slot | None:
         """Return the first slot for the minimum that begins at or after an instant, and before `until`."""
         if need.impossible:
             return None
         least, best = fewest(need), None
-        for order in need.alternatives:
-            for at in first_instants(self._courses(least, order, duration, after), after, until):
+        after = Instant(self._total.first_fit(need.minimum, duration, after))  # not before, wherever
+        for order in need.alternatives if after < until else ():
+            courses = self._courses(least, order, Span(duration, after, until))
+            for at in first_instants(courses, after, until):
                 found = fit(least, self.board(at, at + duration))
                 if found is not None:
                     best, until = Slot(Instant(at), found), at
@@ -103,41 +114,33 @@ class Availability:
             kind = self._kinds.of[node]
             counts[kind] += 1 if self._kinds.all[kind].whole else processors
         parts = [(self._free[kind], count) for kind, count in counts.items()]
+        parts.append((self._total, sum(processors for _, processors in piece.fit)))
         if piece.memory and self._memory:
             parts += [(self._memory[node], processors * piece.memory) for node, processors in piece.fit]
         wished = piece.licences.items()
         return parts + [(self._licences[name], count) for name, count in wished if name in self._licences]
 
-    def _courses(self, need: Need, order: Order, duration: float, after: float) -> list[Course]:
+    def _courses(self, need: Need, order: Order, span: Span) -> list[Course]:
         """Return what must come together for the minimum of a need on these nodes."""
-
-        def over_time(kind: int, worth: Callable[[int], int]) -> Changes:
-            return [
-                (at, later, worth(count)) for at, later, count in self._free[kind].windows(duration, after)
-            ]
-
         kinds = self._in(order)
-        worths = {kind: self._worth(need, self._kinds.all[kind]) for kind in kinds}
-        amounts = [over_time(kind, worths[kind]) for kind in kinds]
+        amounts = [
+            _over_time(self._free[kind], span, self._worth(need, self._kinds.all[kind])) for kind in kinds
+        ]
         courses = [Course(amounts, 1 if need.single else need.minimum)]
         for node in need.required:
-            courses.append(Course([over_time(self._kinds.of[node], lambda count: count)], 1))
+            courses.append(Course([_over_time(self._free[self._kinds.of[node]], span, _as_is)], 1))
         if need.share:
-            courses.append(Course(self._idle_units(need, kinds, duration, after), need.share))
+            courses.append(Course([self._idle_units(need, kind, span) for kind in kinds], need.share))
         for feature, stairs in self._licences.items():
             wanted = need.fixed.get(feature, 0) + (feature in need.each)
             if wanted:
-                courses.append(Course([stairs.windows(duration, after)], wanted))
+                courses.append(Course([_over_time(stairs, span, _as_is)], wanted))
         return courses
 
-    def _idle_units(self, need: Need, kinds: Sequence[int], duration: float, after: float) -> list[Changes]:
-        units = self._board.terrain.units[need.unit]
-        found: list[Changes] = []
-        for kind in kinds:
-            (node, *_), size, _ = self._kinds.all[kind]
-            changes = self._free[kind].windows(duration, after)
-            found.append([(at, later, units[node] * (count == size)) for at, later, count in changes])
-        return found
+    def _idle_units(self, need: Need, kind: int, span: Span) -> Changes:
+        (node, *_), size, _ = self._kinds.all[kind]
+        units = self._board.terrain.units[need.unit][node]
+        return _over_time(self._free[kind], span, lambda count: units * (count == size))
 
     def _worth(self, need: Need, kind: Kind) -> Callable[[int], int]:
         """Return how many units so much of a kind is at most; for jobs on one node, whether it is enough."""
@@ -152,7 +155,7 @@ class Availability:
         if need.whole:
             return lambda count: count // size * units
         if need.unit is UnitType.PROCESSOR:
-            return lambda count: count
+            return _as_is
         return lambda count: count * units // size
 
     def _in(self, order: Order) -> list[int]:
@@ -160,6 +163,18 @@ class Availability:
         if id(order) not in self._kinds_in:
             self._kinds_in[id(order)] = order, list(dict.fromkeys(self._kinds.of[node] for node in order))
         return self._kinds_in[id(order)][1]
+
+
+def _over_time(stairs: Profile, span: Span, worth: Callable[[int], int]) -> Changes:
+    """Return what the least that is free for a duration is worth, by when it begins."""
+    duration, after, until = span
+    if stairs.is_level(after, until + duration):
+        return ((after, False, worth(stairs.least(after, after + duration))),)
+    return [(at, later, worth(count)) for at, later, count in stairs.windows(duration, after, until)]
+
+
+def _as_is(count: int) -> int:
+    return count
 
 
 def _spread(kind: Kind, count: int, free: list[int], real: Board | None) -> None:

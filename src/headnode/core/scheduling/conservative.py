@@ -13,7 +13,7 @@ Source:  Mu'alem and Feitelson, "Utilization, predictability, workloads, and use
 from bisect import bisect_right
 from functools import partial
 
-from headnode.core.model.job import JobRequest
+from headnode.core.model.job import JobRequest, UnitType
 from headnode.core.model.quantities import NEVER, Instant, JobId
 from headnode.core.scheduling.availability import Availability, Slot
 from headnode.core.scheduling.board import Board, Fit
@@ -22,6 +22,7 @@ from headnode.core.scheduling.endless import Endless
 from headnode.core.scheduling.future import releases_of
 from headnode.core.scheduling.kept import Kept, keep
 from headnode.core.scheduling.kinds import Kinds
+from headnode.core.scheduling.need import Need
 from headnode.core.scheduling.placement import fewest, fit, shares
 from headnode.core.scheduling.reasons import never_fits, shortage
 from headnode.core.scheduling.view import View
@@ -57,6 +58,7 @@ class _Pass:
         self._reservations: list[Reservation] = []
         self._head: JobId | None = None  # the first that must wait
         self._shallow = True
+        self._processors = sum(self._board.free)
 
     def _availability(self) -> Availability:
         needs, view = self._wishes.needs, self._view
@@ -125,7 +127,7 @@ class _Pass:
 
     def _start_or_wait(self, wish: Wish) -> None:
         """Start a job behind those with reservations, if it touches none of them."""
-        found = self._room_now(wish) if fit(fewest(wish.need), self._board) is not None else None
+        found = self._room_now(wish) if self._fits_on_board(wish.need) else None
         if found is not None and self._endless.allows(wish, found):
             self._start(wish, found)
         else:
@@ -148,7 +150,14 @@ class _Pass:
         now = self._view.now
         return None if wish.end <= now else fit(wish.need, self._future.board(now, wish.end))
 
+    def _fits_on_board(self, need: Need) -> bool:
+        """Return whether the minimum fits now, reservations or not; counts are asked first."""
+        if self._processors < need.minimum and need.unit is not UnitType.NODE:
+            return False
+        return fit(fewest(need), self._board) is not None
+
     def _give(self, wish: Wish, found: Fit) -> None:
+        self._processors -= sum(processors for _, processors in found)
         self._board.put(wish.need.piece(found))
         self._future.take(wish.need.piece(found), self._view.now, wish.end)
 
@@ -185,7 +194,7 @@ class _Pass:
             if never:
                 return Wait(never)
         ahead = () if head is None else (Reason(Why.PRIORITY, f"job {head} goes first", str(head)),)
-        if fit(fewest(wish.need), self._board) is None:
+        if not self._fits_on_board(wish.need):
             return Wait((*ahead, *shortage(wish.need, wish.request, self._board)), at)
         return Wait((*ahead, self._in_the_way(wish)), at)
 

@@ -14,9 +14,8 @@ Source: CCS, "Backfilling".
 from collections.abc import Iterator
 from math import inf
 
-from headnode.core.scheduling.board import Board, Fit
+from headnode.core.scheduling.board import Fit
 from headnode.core.scheduling.decision import Plan, Reason, Why
-from headnode.core.scheduling.future import Promise
 from headnode.core.scheduling.need import Need
 from headnode.core.scheduling.placement import fewest, fit
 from headnode.core.scheduling.standing import Standing
@@ -47,27 +46,13 @@ def _overtake(standing: Standing, wish: Wish) -> Fit | None:
 
 def _more_modest(standing: Standing, need: Need) -> Iterator[Fit]:
     """Yield what is left when the promised piece is spared, then the bare minimum in resource order."""
-    if standing.head is not None and standing.head.promise is not None:
-        spared = fit(need, _spared(standing.board, standing.head.promise))
-        if spared:
-            yield spared
+    beside = standing.spared()
+    spared = fit(need, beside) if beside is not None else None
+    if spared:
+        yield spared
     least = fit(fewest(need), standing.board)
     if least:
         yield least
-
-
-def _spared(now: Board, promise: Promise) -> Board:
-    """Return the board of what is free both now and when the promise falls due, its piece left alone."""
-    then = promise.board.copy()
-    then.put(promise.piece)
-    return Board(
-        now.terrain,
-        [max(0, min(pair)) for pair in zip(now.free, then.free, strict=True)],
-        now.jobs,
-        now.owned,
-        [min(pair) for pair in zip(now.memory, then.memory, strict=True)],
-        {name: int(min(free, then.licences.get(name, inf))) for name, free in now.licences.items()},
-    )
 
 
 def _refusal(standing: Standing, wish: Wish, fits: bool) -> tuple[Reason, ...]:

@@ -92,8 +92,12 @@ class Profile:
         after = bisect_left(times, end, first)
         return free[first] if after <= first + 1 else min(free[first:after])
 
-    def windows(self, duration: float, after: float) -> Iterator[tuple[float, bool, int]]:
-        """Yield how many are free all the time for the duration, by when it begins.
+    def is_level(self, start: float, end: float) -> bool:
+        """Return whether as many are free all the time between two instants."""
+        return bisect_left(self._times, end) - bisect_right(self._times, start) <= 0
+
+    def windows(self, duration: float, after: float, until: float = inf) -> Iterator[tuple[float, bool, int]]:
+        """Yield how many are free all the time for the duration, by when it begins: before `until`.
 
         Each item is (instant, just after it, processors) and holds until the next; the first is for `after`.
         A low stair is in the way just after the instant from which the duration reaches it, until it ends.
@@ -113,10 +117,10 @@ class Profile:
                 yield start, later, told
             leaves = times[lows[0] + 1] if lows[0] + 1 < stairs else inf
             enters = times[coming] - duration if coming < stairs else inf
-            if leaves == enters == inf:
-                return
             later = enters < leaves
             start = min(enters, leaves)
+            if start >= until or start == inf:
+                return
             if later:
                 coming = self._lowest_first(lows, coming)
 

@@ -20,6 +20,20 @@ def processors_or_nodes(now: float, board: Board, kinds: Kinds, releases: Sequen
     ]
 
 
+def total(now: float, kinds: Kinds, profiles: Sequence[Profile]) -> Profile:
+    """Return how many processors are free of all kinds together, as far as they are counted."""
+    changes, free = [], 0
+    for kind, profile in zip(kinds.all, profiles, strict=True):
+        before, each = 0, kind.size if kind.whole else 1
+        for at, count in profile.stairs():
+            if at <= now:
+                free += count * each
+            else:
+                changes.append((at, (count - before) * each))
+            before = count
+    return _rising(now, free, changes)
+
+
 def memory(now: float, board: Board, nodes: Iterable[int], releases: Sequence[Release]) -> dict[int, Profile]:
     """Return for each of the nodes what is free of its memory, in MB."""
     returns: dict[int, Returns] = {node: [] for node in nodes}

@@ -1,6 +1,7 @@
 """Where a pass stands: what is free, what was given, and what the first blocked job is promised."""
 
 from collections.abc import Set
+from math import inf
 from typing import NamedTuple
 
 from headnode.core.model.job import JobRequest, UnitType
@@ -73,6 +74,7 @@ class Standing:
         self._given: list[Release] = []
         self._room: dict[int, tuple[Alternatives, int]] = {}  # by identity: they are long, and few
         self._before = self._recalled()
+        self._spared: tuple[Promise, Board] | None = None
         self._room_then: tuple[Promise | None, int] = (None, 0)
 
     def grant(self, wish: Wish, found: Fit) -> None:
@@ -80,6 +82,7 @@ class Standing:
         piece = wish.need.piece(found)
         self.board.put(piece)
         self._room.clear()
+        self._spared = None
         self._given.append(release(wish.end, wish.job, piece))
         if self.head is not None and self.head.promise is not None and not self.in_time(wish):
             self.head = self.head._replace(promise=self.still_promised(wish, found))
@@ -113,6 +116,14 @@ class Standing:
         if self._room_then[0] is not head.promise:
             self._room_then = head.promise, _most(head.promise.board, need.alternatives)
         return need.minimum + head.need.minimum <= self._room_then[1]
+
+    def spared(self) -> Board | None:
+        """Return the board of what is free both now and when the promise falls due, its piece left alone."""
+        if self.head is None or self.head.promise is None:
+            return None
+        if self._spared is None or self._spared[0] is not self.head.promise:
+            self._spared = self.head.promise, _beside(self.board, self.head.promise)
+        return self._spared[1]
 
     def promise_for(self, wish: Wish) -> Promise | None:
         """Return when the wish will fit at the latest, or None while too many nodes are closed for it."""
@@ -170,6 +181,19 @@ class Standing:
         kept, wish = self.head.promise, self.head.wish
         named = shares(kept.piece.fit, self._terrain)
         return (Reservation(wish.job, kept.at, named, wish.turn, wish.request),)
+
+
+def _beside(now: Board, promise: Promise) -> Board:
+    then = promise.board.copy()
+    then.put(promise.piece)
+    return Board(
+        now.terrain,
+        [free if free > 0 else 0 for free in map(min, now.free, then.free)],
+        now.jobs,
+        now.owned,
+        list(map(min, now.memory, then.memory)),
+        {name: int(min(free, then.licences.get(name, inf))) for name, free in now.licences.items()},
+    )
 
 
 def _is_same(one: Wish, other: Wish) -> bool:
