@@ -86,7 +86,7 @@ def with_job(view: View, subject: Subject) -> View:
             break
     else:
         queue.append(WaitingClass(subject.request, (subject.turn,)))
-    return msgspec.structs.replace(view, queue=queue, freed=True)
+    return msgspec.structs.replace(view, queue=queue)
 
 
 def _has(waiting: WaitingClass, turn: Turn) -> bool:
