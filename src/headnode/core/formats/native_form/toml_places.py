@@ -68,14 +68,13 @@ class _Walk:
 
     def _dotted(self, end: str) -> Iterator[str]:
         """Follow a key and the keys behind its dots, up to `end`."""
-        while self._at < len(self._text) and self._text[self._at] != end:
-            self._skip(_BLANKS)
+        while self._skip(_BLANKS) < len(self._text) and self._text[self._at] != end:
             found = _KEY.match(self._text, self._at)
             if found is None:
                 self._at += 1  # the dot
-                continue
-            self._at = found.end()
-            yield _plain(found[0])
+            else:
+                self._at = found.end()
+                yield _plain(found[0])
 
     def _pair(self, table: Path) -> None:
         start, path = self._at, table
