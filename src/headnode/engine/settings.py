@@ -3,7 +3,7 @@
 Source: HPC Pack cluster parameters, whose names are kept where the meaning is the same.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 import msgspec
@@ -74,6 +74,12 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
 )
 
 
+def parameters_with(policies: Iterable[str]) -> Mapping[str, Parameter]:
+    """Return the parameters of a cluster that can choose from these policies."""
+    policy = msgspec.structs.replace(PARAMETERS["schedulingpolicy"], choices=tuple(policies))
+    return MappingProxyType({**PARAMETERS, policy.name.lower(): policy})
+
+
 class Settings:
     """The parameters as they are now: what was set, and defaults."""
 
@@ -116,14 +122,16 @@ def read_licences(text: str) -> dict[str, int]:
     return found
 
 
-def check_parameter(name: str, value: str | None) -> Parameter:
+def check_parameter(
+    name: str, value: str | None, parameters: Mapping[str, Parameter] = PARAMETERS
+) -> Parameter:
     """Return the declared parameter, if it may have this value.
 
     Raises:  BadRequest ``no-such-parameter`` or ``parameter-value``.
     """
-    known = PARAMETERS.get(name.lower())
+    known = parameters.get(name.lower())
     if known is None:
-        names = ", ".join(parameter.name for parameter in PARAMETERS.values())
+        names = ", ".join(parameter.name for parameter in parameters.values())
         raise BadRequest(
             code="no-such-parameter", what=f"there is no cluster parameter {name!r}", fix=f"there are {names}"
         )

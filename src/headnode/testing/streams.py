@@ -26,17 +26,17 @@ class Stream(NamedTuple):
 def streams() -> Iterator[Stream]:
     """Yield a stream for everything that a job may wait for."""
     wants: dict[str, JobRequest] = {
-        "all processors": asks(4, minutes=2),
-        "all nodes": asks(2, minutes=2, unit=UnitType.NODE),
-        "one idle node": asks(2, minutes=2, exclusive=True),
-        "one node": asks(2, minutes=2, single_node=True),
-        "a named node": asks(2, minutes=2, exclusive=True, required_nodes=("a",)),
-        "memory": asks(2, minutes=2, memory=8),
+        "all processors": asks(4, minutes=4),
+        "all nodes": asks(2, minutes=4, unit=UnitType.NODE),
+        "one idle node": asks(2, minutes=4, exclusive=True),
+        "one node": asks(2, minutes=4, single_node=True),
+        "a named node": asks(2, minutes=4, exclusive=True, required_nodes=("a",)),
+        "memory": asks(2, minutes=4, memory=8),
     }
     for name, request in wants.items():
         yield Stream(name, _history(request, minutes=2, memory=4 if name == "memory" else 0))
-    yield Stream("all licences", _history(asks(1, minutes=2, licences=(Licence("x", 2),)), 2, licence=1))
-    yield Stream("all, behind jobs without a limit", _history(asks(4, minutes=2), minutes=INF))
+    yield Stream("all licences", _history(asks(1, minutes=4, licences=(Licence("x", 2),)), 2, licence=1))
+    yield Stream("all, behind jobs without a limit", _history(asks(4, minutes=4), minutes=INF))
     yield Stream("all, all without a limit", _history(asks(4), minutes=INF))
 
 

@@ -14,6 +14,7 @@ from headnode.adapters.journal.sqlite import SqliteJournal
 from headnode.adapters.nodes import messages as m
 from headnode.adapters.nodes.links import NodeLinks, welcome
 from headnode.adapters.nodes.sockets import listen
+from headnode.adapters.plug_ins.policies import installed_policies
 from headnode.apps.server.desk import Desk
 from headnode.apps.server.inbox import Inbox
 from headnode.apps.server.keeper import Keeper
@@ -24,8 +25,8 @@ from headnode.apps.server.watching import Several, Watchers
 from headnode.core.lifecycle import commands as c
 from headnode.core.model.errors import HeadnodeError, Unavailable
 from headnode.core.model.node import NodeState
-from headnode.core.scheduling.policies import POLICIES
 from headnode.engine.engine import Engine
+from headnode.engine.roster import Roster
 
 log = logging.getLogger("headnode.server")
 
@@ -68,7 +69,8 @@ class Head:
         self._status = 0
         self.watchers = Watchers()
         self._effects = Several(self.watchers)
-        self.engine = Engine(journal, WallClock(), dict(POLICIES), self._effects)
+        clock = WallClock()
+        self.engine = Engine(journal, clock, Roster(*installed_policies(), clock), self._effects)
         gc.collect()
         gc.freeze()  # what the journal brought back lives long: collecting it again and again is waste
         self.inbox = Inbox(self.engine, self._die)

@@ -14,7 +14,8 @@ from headnode.core.lifecycle.permission import must_administer
 from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.user import User
-from headnode.engine.settings import PARAMETERS, check_parameter
+from headnode.engine.roster import Roster
+from headnode.engine.settings import check_parameter, parameters_with
 
 Object = dict[str, Any]
 
@@ -84,6 +85,7 @@ async def cluster(desk: Desk, by: User, wish: w.Wish) -> Object:  # noqa: ARG001
             "started": desk.started,
             "jobs": count_by_state(desk.cluster, ended),
             "policy": desk.engine.settings.text("SchedulingPolicy"),
+            **_plug_ins(desk),
             "state_directory": str(desk.state),
             "journal": {
                 "events": desk.engine.number,
@@ -91,6 +93,17 @@ async def cluster(desk: Desk, by: User, wish: w.Wish) -> Object:  # noqa: ARG001
             },
         }
         | show.cluster_counts(desk.cluster)
+    }
+
+
+def _plug_ins(desk: Desk) -> Object:
+    """Say what is wrong with the policy in use, and which plug-ins there are."""
+    roster = desk.engine.policies
+    if not isinstance(roster, Roster):
+        return {"policy_trouble": "", "plug_ins": []}
+    return {
+        "policy_trouble": roster.trouble(desk.engine.settings.text("SchedulingPolicy")),
+        "plug_ins": [{"name": name, "trouble": trouble} for name, trouble in roster.troubles().items()],
     }
 
 
@@ -105,15 +118,17 @@ async def params(desk: Desk, by: User, wish: w.Wish) -> Object:  # noqa: ARG001
                 "default": known.default,
                 "unit": known.unit,
                 "doc": known.doc,
+                "choices": known.choices,
             }
-            for known in PARAMETERS.values()
+            for known in parameters_with(desk.engine.policies).values()
         ]
     }
 
 
 async def set_params(desk: Desk, by: User, wish: w.ParamsWish) -> Object:
     """Set cluster parameters; all of them or, if one is wrong, none."""
-    known = [(check_parameter(name, value), value) for name, value in wish.values.items()]
+    there_are = parameters_with(desk.engine.policies)
+    known = [(check_parameter(name, value, there_are), value) for name, value in wish.values.items()]
     for parameter, value in known:
         await desk.ask(c.SetParameter(by=by, name=parameter.name, value=value))
     return await params(desk, by, w.Wish())

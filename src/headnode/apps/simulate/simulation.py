@@ -1,7 +1,7 @@
 """Runs policies over a log and tells how it went and how long it took."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -10,6 +10,7 @@ from headnode.apps.simulate.machine import Machine, pool
 from headnode.core.formats.swf import Log
 from headnode.core.model.errors import BadRequest
 from headnode.core.scheduling.policies import POLICIES as PRODUCTION
+from headnode.core.scheduling.policies import Policy
 from headnode.core.scheduling.pool.figures import Figures, figures
 from headnode.core.scheduling.pool.policies import POLICIES
 from headnode.core.scheduling.pool.replay import replay
@@ -89,14 +90,27 @@ def simulate(path: str, policies: Sequence[str], scene: Scene, progress: Progres
 
 
 def _check_known(policy: str, scene: Scene) -> None:
-    known = PRODUCTION if scene.through_engine else POLICIES
+    known: Collection[str] = PRODUCTION if scene.through_engine else POLICIES
+    if policy not in known and scene.through_engine:
+        from headnode.apps.simulate.plug_ins import plug_ins  # looking for them takes a while
+
+        known = [*known, *plug_ins()]
     if policy not in known:
         raise BadRequest(
             code="policy",
             what=f"there is no policy {policy!r} to simulate"
             + (" through the engine" if scene.through_engine else ""),
-            fix=f"choose {', '.join(known)}",
+            fix=f"choose {', '.join(known)}"
+            + ("" if scene.through_engine else "; policies of other packages need --engine or --nodes"),
         )
+
+
+def _policies(chosen: str) -> Mapping[str, Policy]:
+    if chosen in PRODUCTION:
+        return PRODUCTION
+    from headnode.apps.simulate.plug_ins import plug_ins
+
+    return plug_ins()
 
 
 def _read(path: str, scene: Scene) -> Log:
@@ -120,7 +134,7 @@ def _replayed(
         from headnode.apps.simulate.places import places_held
 
         machine = scene.machine or pool(log.processors)
-        head = EngineReplay(log.workload, machine, policy)
+        head = EngineReplay(log.workload, machine, policy, _policies(policy))
         return head.run(scene.ties, told), None if scene.machine is None else places_held(head.journal, jobs)
     chosen = POLICIES[policy](log.workload, log.processors, scene.ties)
     return replay(log.workload, chosen, scene.ties, told), None

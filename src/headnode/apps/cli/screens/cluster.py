@@ -17,7 +17,8 @@ def view(cluster: "Mapping[str, Any]") -> dict[str, str]:
         "Name": cluster["name"],
         "Version": cluster["version"],
         "Started": instant(cluster["started"]),
-        "Policy": cluster["policy"],
+        "Policy": _policy(cluster),
+        **_plug_ins(cluster),
         "Nodes": _counts(cluster["nodes"]),
         "Processors": f"{processors['total']} total, {processors['used']} in use, {processors['free']} free",
         "Jobs": _counts(cluster["jobs"]),
@@ -25,6 +26,20 @@ def view(cluster: "Mapping[str, Any]") -> dict[str, str]:
         "State Directory": cluster["state_directory"],
         "Journal": f"{counted(journal['events'], 'event')}, {counted(journal['bytes'], 'byte')}",
     }
+
+
+def _policy(cluster: "Mapping[str, Any]") -> str:
+    trouble = cluster.get("policy_trouble")
+    return f"{cluster['policy']} ({trouble})" if trouble else str(cluster["policy"])
+
+
+def _plug_ins(cluster: "Mapping[str, Any]") -> dict[str, str]:
+    """Return the policies of other packages, if there are any."""
+    told = [
+        f"{each['name']} ({each['trouble']})" if each["trouble"] else each["name"]
+        for each in cluster.get("plug_ins", [])
+    ]
+    return {"Plug-ins": "; ".join(told)} if told else {}
 
 
 def _counts(by_state: "Mapping[str, int]") -> str:
@@ -55,8 +70,13 @@ def param_row(param: "Mapping[str, Any]") -> dict[str, str]:
         "Value": _text(param["value"]),
         "Default": _text(param["default"]),
         "Unit": param["unit"],
-        "What it means": param["doc"],
+        "What it means": _meaning(param),
     }
+
+
+def _meaning(param: "Mapping[str, Any]") -> str:
+    choices = param.get("choices")
+    return f"{param['doc']}; choose {', '.join(choices)}" if choices else str(param["doc"])
 
 
 def _text(value: object) -> str:

@@ -1,0 +1,46 @@
+"""The shortest job first within each priority, but nobody is overtaken by more than so many.
+
+The order is ours; where jobs fit, who may overtake whom and every reason is left to EASY backfill, which is
+asked about the same cluster with the queue in another order.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from headnode.core.scheduling import easy_backfill
+from headnode.testing import Plan, View, WaitingClass
+
+Turn = tuple[int, int, int]  # (-priority, submit order, id): smaller goes first
+
+OVERTAKERS = 20  # a job that so many were submitted after goes in the order of submission
+LONGEST = 10**9  # seconds; jobs without a limit go last
+
+
+def plan(view: View) -> Plan:
+    """Decide about every queued job."""
+    newest = max((turn[1] for turn in _turns(view)), default=0)
+    real: dict[int, Turn] = {}
+    queue = []
+    for waiting in view.queue:
+        seconds = int(min(waiting.request.run_time, LONGEST))
+        turns = []
+        for turn in waiting.turns:
+            changed = _changed(turn, seconds, patient=newest - turn[1] > OVERTAKERS)
+            real[turn[2]] = turn
+            turns.append(changed)
+        queue.append(WaitingClass(waiting.request, sorted(turns)))
+    made = easy_backfill.plan(msgspec.structs.replace(view, queue=queue))
+    kept = tuple(msgspec.structs.replace(each, turn=real[each.job]) for each in made.reservations)
+    return msgspec.structs.replace(made, reservations=kept)
+
+
+def _turns(view: View) -> Iterable[Turn]:
+    yield from (job.turn for job in view.running)
+    yield from (turn for waiting in view.queue for turn in waiting.turns)
+
+
+def _changed(turn: Turn, seconds: int, *, patient: bool) -> Turn:
+    """Return the place in the queue: those who were patient first, then the shortest."""
+    priority, order, job = turn
+    return (priority, order - 2 * LONGEST if patient else seconds, job)

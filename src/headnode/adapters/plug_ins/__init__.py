@@ -1,0 +1,1 @@
+"""What other packages offer, found by their entry points."""

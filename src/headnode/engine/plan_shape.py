@@ -1,0 +1,60 @@
+"""Whether what a stranger's policy answers is a plan at all; whether it may happen is for `decide` to say."""
+
+from headnode.core.model.job import JobRequest
+from headnode.core.scheduling.decision import Grow, Plan, Reservation, Start, Wait
+from headnode.core.scheduling.view import View
+from headnode.core.scheduling.waits import Waits
+
+
+def fault(answer: object, view: View) -> str:
+    """Return what is wrong with the answer, or an empty string."""
+    if not isinstance(answer, Plan):
+        return f"it answered with {_kind(answer)} instead of a Plan"
+    given = [*answer.starts, *answer.grows, *answer.reservations]
+    for each in given:
+        if not isinstance(each, (Start, Grow, Reservation)):
+            return f"its plan has {_kind(each)} among its starts, grows and reservations"
+        if type(each.job) is not int or not _are_shares(each.allocation):
+            what = f"its plan gives job {each.job!r} {each.allocation!r}"
+            return f"{what}; an allocation is pairs of node and processors"
+    return _untold(answer, view) or _impatient(answer, view)
+
+
+def _are_shares(allocation: object) -> bool:
+    return (
+        isinstance(allocation, tuple)
+        and bool(allocation)
+        and all(
+            isinstance(share, tuple)
+            and len(share) == 2
+            and isinstance(share[0], str)
+            and type(share[1]) is int
+            and share[1] > 0
+            for share in allocation
+        )
+    )
+
+
+def _untold(plan: Plan, view: View) -> str:
+    """Say which request neither starts nor waits."""
+    begun = {start.job for start in plan.starts}
+    for waiting in view.queue:
+        if waiting.request not in plan.waits:
+            left = [turn[2] for turn in waiting.turns if turn[2] not in begun]
+            if left:
+                return f"its plan says nothing of job {left[0]}"
+    if isinstance(plan.waits, Waits):  # ours, from which it was made: worked out when somebody asks
+        return ""
+    strange: list[object] = [each for each in plan.waits if not isinstance(each, JobRequest)]
+    strange += [each for each in plan.waits.values() if not isinstance(each, Wait)]
+    return f"its plan has {_kind(strange[0])} among its waits" if strange else ""
+
+
+def _impatient(plan: Plan, view: View) -> str:
+    if type(plan.wake) not in (int, float) or not plan.wake > view.now:
+        return f"it wants to be woken at {plan.wake!r}, and now is {view.now!r}"
+    return ""
+
+
+def _kind(answer: object) -> str:
+    return f"a {type(answer).__name__}"
