@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from headnode.core.model.quantities import FOREVER, Seconds
+from headnode.core.model.quantities import FOREVER, Instant, Seconds
 from headnode.core.scheduling.predicting.calibration import FEWEST, Calibration, Learned
 from headnode.core.scheduling.predicting.foresight import Foreseen
 
@@ -80,8 +80,35 @@ def test_nobody_is_told_a_start_in_the_past() -> None:
     assert taught(3000, [0.0] * FEWEST).expected(foreseen(0)).p50 == 0
 
 
+def learned_at(length: float, *instants: float) -> int:
+    """Return how many outcomes of waits of this length are taken, of those that ended at these instants."""
+    calibration = Calibration()
+    for instant in instants:
+        calibration.learn(foreseen(length), Seconds(length), Instant(instant))
+    return next(len(one.ratios) for one in calibration.state() if one.length is not None)
+
+
+def test_neighbours_in_a_long_queue_are_one_outcome() -> None:
+    assert learned_at(200_000, 0, 1, 19_999, 20_000, 39_999, 40_000) == 3
+    assert learned_at(80_000, 0, 1, 2, 3) == 4  # less than a day
+
+
+def test_where_all_lengths_are_taken_together_crowds_of_short_waits_are_one_outcome() -> None:
+    calibration = Calibration()
+    for instant in range(100):
+        calibration.learn(foreseen(300), Seconds(300.0), Instant(float(instant)))
+    (together,) = {len(one.ratios) for one in calibration.state() if one.length is None}
+    assert together == 4
+
+
+def test_outcomes_of_unknown_instants_are_all_taken() -> None:
+    calibration = taught(200_000, [1.0] * 30)
+    assert {len(one.ratios) for one in calibration.state()} == {30}
+
+
 def test_what_was_learned_survives_a_snapshot() -> None:
     calibration = taught(3000, [float(100 * count) for count in range(1, 101)])
+    calibration.learn(foreseen(3000), Seconds(5.0), Instant(77.0))
     for codec in (msgspec.json, msgspec.msgpack):
         state = codec.decode(codec.encode(calibration.state()), type=tuple[Learned, ...])
         again = Calibration(state)

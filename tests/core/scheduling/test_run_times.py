@@ -4,7 +4,8 @@ import msgspec
 import pytest
 
 from headnode.core.model.quantities import FOREVER, Seconds
-from headnode.core.scheduling.predicting.run_times import REMEMBERED, Asked, History, Remembered, quantile
+from headnode.core.scheduling.predicting.recent import quantile
+from headnode.core.scheduling.predicting.run_times import REMEMBERED, Asked, History, Remembered
 
 HOUR = Seconds(3600.0)
 
@@ -96,6 +97,13 @@ def test_the_kinds_not_seen_for_longest_are_forgotten_first() -> None:
         history.learn(asked(user), Seconds(36))
     assert {kind.user for kind in history.state()} == {"ann", "eve", None}
     assert len(history.state()) == 5
+
+
+def test_a_forecast_does_not_change_when_more_is_learned() -> None:
+    history = taught((asked(), 360), (asked(), 720))
+    forecast = history.forecast(asked())
+    history.learn(asked(), HOUR)
+    assert forecast.parts == (0.1, 0.2)
 
 
 def test_a_history_survives_a_snapshot() -> None:

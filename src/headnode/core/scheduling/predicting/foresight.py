@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from headnode.core.model.quantities import NEVER, Instant, Seconds
 from headnode.core.scheduling.pool.policy import ForkablePolicy
-from headnode.core.scheduling.predicting.run_times import Asked, Forecast, History, quantile
+from headnode.core.scheduling.predicting.recent import quantile
+from headnode.core.scheduling.predicting.run_times import Asked, Forecast, History
 
 REPLAYS = 10  # more do not make the median better on the logs tried
 _GOLDEN, _PLASTIC = 0.6180339887498949, 0.7548776662466927  # their multiples are spread evenly over (0, 1)

@@ -72,7 +72,7 @@ class Foretelling:
             self.judged.append(Judged(made, made, made, made, now))
             return
         foreseen, judged = told
-        self._calibration.learn(foreseen, Seconds(now - made))
+        self._calibration.learn(foreseen, Seconds(now - made), now)
         self.judged.append(judged._replace(started=now))
 
     def _tell(self, now: Instant, waiting: Sequence[int]) -> None:

@@ -9,8 +9,7 @@ Source:  Tsafrir, Etsion and Feitelson, "Backfilling using system-generated pred
 """
 
 import re
-from bisect import bisect_right, insort
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 from typing import NamedTuple
@@ -18,6 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from headnode.core.model.quantities import FOREVER, Seconds
+from headnode.core.scheduling.predicting.recent import Recent, quantile
 
 REMEMBERED = 20  # jobs for each kind; older habits tell less than they mislead
 FEWEST = 2  # jobs of a kind, or nothing is said about it
@@ -74,11 +74,11 @@ class History:
 
     def __init__(self, kinds: int = KINDS) -> None:
         self._most = kinds
-        self._memories: OrderedDict[Kind, _Memory] = OrderedDict()
+        self._memories: OrderedDict[Kind, Recent] = OrderedDict()
 
     def learn(self, job: Asked, used: Seconds) -> None:
         """Remember how long a job ran that came to its own end, or to that of its limit."""
-        part = used / _scale(job)
+        part = max(0.0, used) / _scale(job)
         for kind in _kinds(job):
             self._memory(kind).add(part)
         while len(self._memories) > self._most:
@@ -93,14 +93,14 @@ class History:
         scale = _scale(job)
         for kind in _kinds(job):
             memory = self._memories.get(kind)
-            longer = () if memory is None else memory.longer_than(ran / scale)
+            longer = () if memory is None else memory.above(ran / scale)
             if len(longer) >= (FEWEST if kind[0] is not None else 1):
                 return Forecast(longer, scale, job.limit)
         return Forecast((_unknown(job, ran),), 1.0, job.limit)
 
     def state(self) -> tuple[Remembered, ...]:
         """Return all that is remembered, kinds not seen for longest first."""
-        return tuple(Remembered(*kind, tuple(memory.order)) for kind, memory in self._memories.items())
+        return tuple(Remembered(*kind, memory.values()) for kind, memory in self._memories.items())
 
     @classmethod
     def restored(cls, state: Iterable[Remembered], kinds: int = KINDS) -> "History":
@@ -112,43 +112,13 @@ class History:
                 memory.add(part)
         return history
 
-    def _memory(self, kind: Kind) -> "_Memory":
+    def _memory(self, kind: Kind) -> Recent:
         memory = self._memories.get(kind)
         if memory is None:
-            memory = self._memories[kind] = _Memory()
+            memory = self._memories[kind] = Recent(REMEMBERED)
         else:
             self._memories.move_to_end(kind)
         return memory
-
-
-class _Memory:
-    """The last parts used: in the order they came, and in the order of size."""
-
-    __slots__ = ("_sorted", "order")
-
-    def __init__(self) -> None:
-        self.order: deque[float] = deque()
-        self._sorted: list[float] = []
-
-    def add(self, part: float) -> None:
-        if len(self.order) == REMEMBERED:
-            del self._sorted[bisect_right(self._sorted, self.order.popleft()) - 1]
-        self.order.append(part)
-        insort(self._sorted, part)
-
-    def longer_than(self, part: float) -> Sequence[float]:
-        known = self._sorted
-        return known if part < known[0] else known[bisect_right(known, part) :]
-
-
-def quantile(ascending: Sequence[float], level: float) -> float:
-    """Return what a part `level` of equally likely values do not exceed, between neighbours in proportion."""
-    place = min(max(level * len(ascending) - 0.5, 0.0), len(ascending) - 1.0)
-    below = int(place)
-    value = ascending[below]
-    if place == below or ascending[below + 1] == value:
-        return value
-    return value + (place - below) * (ascending[below + 1] - value)
 
 
 def _scale(job: Asked) -> float:

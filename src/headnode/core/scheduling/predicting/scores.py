@@ -6,7 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from headnode.core.model.quantities import NEVER, Instant
-from headnode.core.scheduling.predicting.run_times import quantile
+from headnode.core.scheduling.predicting.recent import quantile
 
 WAITS: Sequence[tuple[str, float]] = (
     ("under 1 h", 3_600.0),
