@@ -275,6 +275,13 @@ def test_a_distribution_of_an_unknown_type_has_no_effect_at_all() -> None:
     assert type(found.properties[1]).__name__ == "Kept"
 
 
+def test_an_attribute_of_other_elements_is_told_to_be_one() -> None:
+    _, report = read_document(job("<Queue metric='Max'>q</Queue>"))
+    assert [item.what for item in report] == [
+        "attribute 'metric' is not known here: kept, without effect; it belongs to other elements"
+    ]
+
+
 def test_schema_attributes_are_kept_without_a_word() -> None:
     xsi = 'xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:noNamespaceSchemaLocation="a.xsd"'
     _, report = read_document(f"<Job {xsi}><Id>1</Id></Job>")

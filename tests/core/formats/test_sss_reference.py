@@ -8,7 +8,7 @@ import pytest
 from headnode.core.formats.sss import read_document, reference_tables
 from headnode.core.formats.sss.attributes import ATTRIBUTES
 from headnode.core.formats.sss.consumables import Unit
-from headnode.core.formats.sss.rows import Need, Place, names_of
+from headnode.core.formats.sss.rows import Need, Place
 from headnode.core.formats.sss.tables import CHILDREN, ROWS, SPELLINGS
 
 from .shared import SHARED
@@ -65,7 +65,7 @@ def test_the_reference_is_made_of_whole_tables() -> None:
 
 def test_no_name_means_two_things_in_one_place_but_network() -> None:
     for place in Place:
-        names = names_of(ROWS, place)
+        names = [row.name for row in ROWS if place in row.places]
         assert sorted(name for name in set(names) if names.count(name) > 1) in ([], ["Network"])
 
 

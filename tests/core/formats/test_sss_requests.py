@@ -395,6 +395,7 @@ def test_requests_that_would_explode_are_refused() -> None:
 
 def test_requests_that_deny_too_much_are_refused() -> None:
     found = [Property(name="Queue", value=str(one), conj=Conj.NAND) for one in range(MOST_DENIALS + 1)]
+    assert requested(*found[1:])
     with pytest.raises(BadRequest, match="51 of Nand, Nor"):
         requested(*found)
 

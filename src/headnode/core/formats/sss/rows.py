@@ -3,7 +3,6 @@
 The rows drive the reader, the writer and the reference page.
 """
 
-from collections.abc import Collection
 from enum import StrEnum
 
 import msgspec
@@ -55,7 +54,6 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     type: ValueType = STRING
     places: frozenset[Place]
     many: bool = False  # may stand several times in one place
-    verbatim: bool = False  # blanks at the ends count
     wrapped: bool = False  # in 3.0.3 it stands in NodeProperties
     shared: bool = False  # what encloses a task says it for the task, too
     concerns: Concern = Concern.JOB  # of those that may be requested
@@ -72,13 +70,3 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 WORK = frozenset({Place.JOB, Place.TASK_GROUP, Place.TASK})
 CATEGORIES = frozenset({Place.REQUESTED, Place.DELIVERED})
 ANYWHERE = frozenset(Place) - {Place.DATA}
-
-
-def repeats(row: Row, place: Place) -> bool:
-    """Whether the property may stand several times in `place`: requests hold ranges and alternatives."""
-    return row.many or place in CATEGORIES
-
-
-def names_of(rows: Collection[Row], place: Place) -> list[str]:
-    """Return the names in 3.1.0 of what may stand in `place`."""
-    return [row.name for row in rows if place in row.places]
