@@ -59,7 +59,7 @@ def test_a_waiting_job_is_told_who_is_ahead_what_is_reserved_and_what_would_let_
             assert behind["nodes"] == [{"node": "n1", "processors": 2}]
             assert {reason["why"] for reason in told["reasons"]} == {"priority", "reservation"}
             first = told["changes"][0]
-            assert first["text"] == "with a run time limit of at most 30 instead of 1:00"
+            assert first["text"] == "with a run time limit of at most 30 min instead of 1:00"
             assert (first["now"], first["at"]) == (True, NOW)
             assert first["command"] == f"hn job modify {mine} /runtime:30"
             assert first["options"] == {"runtime": "30"}

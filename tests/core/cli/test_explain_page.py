@@ -105,7 +105,7 @@ def test_a_waiting_job_is_explained_in_full() -> None:
         "It would start now\n"
         "  - with a run time limit of at most 1:00: hn job modify 42 /runtime:1:00\n"
         "  - with 3 processors instead of 8, submitted again:\n"
-        "      hn job cancel 42, then submit it again with /numprocessors:3\n"
+        "      submit it with /numprocessors:3, and cancel this one: hn job cancel 42\n"
         "\n"
         "Node by node\n"
         "  node01, node02  takes no new work: paused\n"

@@ -131,7 +131,7 @@ def _way(change: "Told", job: int | None) -> str:
     options = " ".join(f"/{name}:{value}" for name, value in change["options"].items())
     if change["command"] or job is None or not options:
         return str(change["command"] or options)
-    return f"hn job cancel {job}, then submit it again with {options}"
+    return f"submit it with {options}, and cancel this one: hn job cancel {job}"
 
 
 def _tasks(tasks: "Iterable[Told]") -> list[str]:

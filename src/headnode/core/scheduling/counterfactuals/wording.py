@@ -31,8 +31,14 @@ def in_words(offer: Offer, asked: JobRequest) -> str:
 
 
 def _run_time(change: Change, asked: JobRequest) -> str:
-    longest = f"with a run time limit of at most {format_run_time(Seconds(change.value * MINUTE))}"
-    return longest if asked.run_time == FOREVER else f"{longest} instead of {format_run_time(asked.run_time)}"
+    longest = f"with a run time limit of at most {_span(Seconds(change.value * MINUTE))}"
+    return longest if asked.run_time == FOREVER else f"{longest} instead of {_span(asked.run_time)}"
+
+
+def _span(limit: Seconds) -> str:
+    """Return a limit as it is typed; a bare number would not say that it counts minutes."""
+    text = format_run_time(limit)
+    return text if ":" in text else f"{text} min"
 
 
 def _size(change: Change, asked: JobRequest) -> str:
