@@ -1,7 +1,8 @@
-"""Whether what a stranger's policy answers is a plan at all; whether it may happen is for `decide` to say."""
+"""Whether what a stranger's policy answers is a plan, and a lawful one; `decide` says whether it is stale."""
 
 from headnode.core.model.job import JobRequest
 from headnode.core.scheduling.decision import Grow, Plan, Reservation, Start, Wait
+from headnode.core.scheduling.lawful import unlawful
 from headnode.core.scheduling.view import View
 from headnode.core.scheduling.waits import Waits
 
@@ -17,7 +18,7 @@ def fault(answer: object, view: View) -> str:
         if type(each.job) is not int or not _are_shares(each.allocation):
             what = f"its plan gives job {each.job!r} {each.allocation!r}"
             return f"{what}; an allocation is pairs of node and processors"
-    return _untold(answer, view) or _impatient(answer, view)
+    return _untold(answer, view) or _impatient(answer, view) or unlawful(answer, view)
 
 
 def _are_shares(allocation: object) -> bool:

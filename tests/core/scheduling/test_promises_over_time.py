@@ -1,6 +1,6 @@
 """What each policy promises, in long random histories.
 
-A hundred times as many: ``HEADNODE_EXPLORE=100 make test TESTS=tests/core/scheduling/test_promises_over_time.py``.
+A hundred times as many: ``HEADNODE_EXPLORE=100`` before the command.
 """
 
 import os

@@ -1,0 +1,105 @@
+"""Whether what a plan gives is what its jobs may hold: for plans that our own placement code did not make."""
+
+from collections.abc import Sequence
+
+from headnode.core.model.job import UnitType
+from headnode.core.model.quantities import JobId
+from headnode.core.scheduling.board import Board
+from headnode.core.scheduling.decision import Plan, Shares
+from headnode.core.scheduling.need import Need, growth_of, need_of
+from headnode.core.scheduling.view import View
+
+_Part = tuple[int, int]
+"""A node's number and processors of it."""
+
+
+def unlawful(plan: Plan, view: View) -> str:
+    """Return the first thing given that may not be, or an empty string.
+
+    Cost:  O(nodes + what is given).
+    """
+    terrain = view.terrain()
+    board = Board.now(terrain, view.nodes, {name: free for name, (_, free) in view.licences.items()})
+    running = {job.job: job for job in view.running}
+    given: list[tuple[JobId, Shares, Need | None]] = []
+    for grow in plan.grows:
+        job = running.pop(grow.job, None)
+        given.append((grow.job, grow.allocation, None if job is None else growth_of(job, terrain)))
+    waiting = {JobId(turn[2]): each.request for each in view.queue for turn in each.turns}
+    for start in plan.starts:
+        request = waiting.pop(start.job, None)
+        given.append((start.job, start.allocation, None if request is None else need_of(request, terrain)))
+    for number, shares, need in given:
+        if need is None:
+            return f"its plan gives something to job {number}, which wishes for nothing, or twice"
+        wrong = may_not_have(need, shares, board)
+        if wrong:
+            return f"its plan gives job {number} {shares!r}: {wrong}"
+        board.put(need.piece(_parts(shares, board)))
+    return ""
+
+
+def may_not_have(need: Need, shares: Shares, board: Board) -> str:
+    """Return why these may not be held now, or an empty string if they may."""
+    if not all(name.casefold() in board.terrain.numbers for name, _ in shares):
+        return "a node that is not there"
+    parts = _parts(shares, board)
+    nodes = {number for number, _ in parts}
+    if len(nodes) < len(parts):
+        return "a node twice"
+    if need.impossible or not any(nodes <= set(order) for order in need.alternatives):
+        return "a node it may not use"
+    for part in parts:
+        if not _is_free(need, part, board):
+            return f"{board.terrain.names[part[0]]!r} has not so much for it"
+    return _size(need, parts, board) or _licences(need, parts, board)
+
+
+def _parts(shares: Shares, board: Board) -> tuple[_Part, ...]:
+    return tuple((board.terrain.numbers[name.casefold()], count) for name, count in shares)
+
+
+def _is_free(need: Need, part: _Part, board: Board) -> bool:
+    number, count = part
+    if board.owned[number] or not 0 < count <= board.free[number]:
+        return False
+    if need.whole:
+        alone = count == board.terrain.processors[number] and board.is_idle(number)
+        return alone and _units(need, part, board) > 0
+    return count * need.memory <= board.memory[number]
+
+
+def _units(need: Need, part: _Part, board: Board) -> int:
+    """Return what a part is worth; of a whole node, what its memory is enough for."""
+    number, count = part
+    room = min(count, board.memory[number] // need.memory) if need.memory else count
+    if need.unit is UnitType.NODE:
+        return min(room, 1)
+    if need.unit is UnitType.SOCKET:
+        return room * board.terrain.sockets[number] // board.terrain.processors[number]
+    return room
+
+
+def _size(need: Need, parts: Sequence[_Part], board: Board) -> str:
+    units = sum(_units(need, part, board) for part in parts)
+    if units < need.minimum:
+        return f"it needs at least {need.minimum}"
+    if units > need.maximum and (need.unit is UnitType.NODE or not (need.whole or need.share)):
+        return f"it wants at most {need.maximum}"
+    if need.single and len(parts) != 1:
+        return "it wants one node"
+    if not need.required <= {number for number, _ in parts}:
+        return "it must have the nodes its tasks name"
+    alone = [
+        part for part in parts if part[1] == board.terrain.processors[part[0]] and board.is_idle(part[0])
+    ]
+    if sum(_units(need, part, board) for part in alone) < need.share:
+        return "too little of it is on nodes it would hold alone"
+    return ""
+
+
+def _licences(need: Need, parts: tuple[_Part, ...], board: Board) -> str:
+    for feature, amount in need.licences(parts).items():
+        if amount > board.licences.get(feature, amount):
+            return f"too few licences {feature!r} are free"
+    return ""
