@@ -75,7 +75,7 @@ def course(world: World, lasts: dict[int, float], most: int = 1000, plans: int =
     return run_course(view, policy, ends, lambda job: lasts[job], lambda: next(left, None) is None)
 
 
-@pytest.mark.parametrize("policy", ["easy", "fcfs", "conservative-replan"])
+@pytest.mark.parametrize("policy", list(POLICIES))
 @pytest.mark.parametrize("seed", range(25))
 def test_what_is_foreseen_is_what_comes(policy: str, seed: int) -> None:
     world, lasts = random_world(Random(seed), policy)
