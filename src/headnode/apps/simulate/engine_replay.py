@@ -23,6 +23,7 @@ from headnode.core.scheduling.pool.ties import Ties
 from headnode.engine.engine import Engine
 
 STEP = 256  # jobs between two reports of progress
+_YOUNG = 100_000  # objects before the collector looks for circles of garbage
 _OPERATOR = User(name="operator", uid=0, gid=0, administrator=True)
 
 
@@ -52,7 +53,7 @@ class EngineReplay:
 
         Raises:  BadRequest when the head refuses a job, or never starts one.
         """
-        with _without_collector():
+        with _rare_collections():
             self._replay(ties, progress)
         return self._starts()
 
@@ -128,12 +129,11 @@ class EngineReplay:
 
 
 @contextmanager
-def _without_collector() -> Iterator[None]:
-    """Do not search for circles of garbage: a head makes none, and its journal is long to walk through."""
-    was_on = gc.isenabled()
-    gc.disable()
+def _rare_collections() -> Iterator[None]:
+    """Search for circles of garbage less often: there are few, and the journal is long to walk through."""
+    young, middle, old = gc.get_threshold()
+    gc.set_threshold(_YOUNG, middle, old)
     try:
         yield
     finally:
-        if was_on:
-            gc.enable()
+        gc.set_threshold(young, middle, old)
