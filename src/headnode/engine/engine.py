@@ -150,6 +150,7 @@ class Engine:
             refused = self._think(command, now, facts)
             if isinstance(refused, Refused):
                 log.warning("a plan was stale: %s", refused)
+        self._picture.look_at_jobs(now)  # those that started: one may end before the next pass
         self.cluster.pass_needed = False
         spent = self.clock.now() - began
         if spent > LONG_PASS:

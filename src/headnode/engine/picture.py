@@ -47,7 +47,7 @@ class Picture:
 
     def view(self, now: Instant, *, before: Plan | None = None, depth: float = inf) -> View:
         """Return what a policy may know now; `before` is what it planned at the pass before."""
-        self._look_at_jobs(now)
+        self.look_at_jobs(now)
         self._look_at_nodes()
         terrain = self._terrain = self._terrain or Terrain(self._nodes)
         return View(
@@ -62,7 +62,7 @@ class Picture:
             ground=Ground(self._nodes, terrain),
         )
 
-    def _look_at_jobs(self, now: Instant) -> None:
+    def look_at_jobs(self, now: Instant) -> None:
         """Draw the running jobs that are not as they were, and those that want to grow."""
         look, running, changed = self._worth_a_look(), self.cluster.running, False
         drawn = self._running.copy() if look else self._running

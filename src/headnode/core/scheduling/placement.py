@@ -172,9 +172,9 @@ def _obligations(need: Need, board: Board, there: list[Offer]) -> dict[int, int]
     if not need.required <= offered.keys():
         return None
     owed = {number: 1 for number in offered if number in need.required}
-    share = need.share
+    share, all_of = need.share, board.terrain.units[need.unit]
     for number in sorted(offered, key=lambda number: number not in need.required):
-        if share > 0 and board.is_idle(number):
+        if share > 0 and board.is_idle(number) and offered[number] == all_of[number]:
             owed[number] = offered[number]
             share -= offered[number]
     return owed if share <= 0 else None

@@ -98,7 +98,11 @@ def _given(need: Need, board: Board, order: Order) -> tuple[int, int]:
 def _too_few_alone(need: Need, board: Board) -> Iterator[Reason]:
     alone = max(
         (
-            sum(units for number, units in offers(need, board, order) if board.is_idle(number))
+            sum(
+                units
+                for number, units in offers(need, board, order)
+                if board.is_idle(number) and units == board.terrain.units[need.unit][number]
+            )
             for order in need.alternatives
         ),
         default=0,

@@ -29,7 +29,8 @@ def thriftiest(need: Need, board: Board, there: list[Offer], room: float) -> lis
 
 def _options(need: Need, board: Board, number: int, units: int) -> list[tuple[int, int, int]]:
     """Return what may be taken of a node: units, those of them that count as owned, and processors."""
-    all_of_it = (units, units if board.is_idle(number) else 0, processors_for(need, number, units, board))
+    alone = board.is_idle(number) and units == board.terrain.units[need.unit][number]
+    all_of_it = (units, units if alone else 0, processors_for(need, number, units, board))
     if need.whole:
         return [all_of_it]
     parts = range(1, min(units, need.minimum + 1))
