@@ -2,6 +2,7 @@
 
 from random import Random
 
+import msgspec
 import pytest
 from worlds import ADA, ROOT, World
 
@@ -10,7 +11,9 @@ from headnode.core.lifecycle.events import JobStarted
 from headnode.core.model.job import Licence
 from headnode.core.model.quantities import NEVER, Instant, JobId, Seconds
 from headnode.core.model.task import TaskSpec
+from headnode.core.scheduling.decision import Plan
 from headnode.core.scheduling.policies import POLICIES
+from headnode.core.scheduling.view import View
 from headnode.engine.course import Course, first_in_queue, run_course
 
 
@@ -143,3 +146,16 @@ def test_ends_close_to_each_other_count_as_one_if_that_is_wanted() -> None:
     found = run_course(view, POLICIES["easy"], ends, lambda job: 10.0, stop, coarse=0.02)
     assert found.starts == {4: now + 101, 5: now + 101}
     assert plans == 2
+
+
+def test_a_policy_that_wants_to_be_asked_again_is_asked_then() -> None:
+    world = scene(60, 60)
+    late = Instant(world.clock.now() + 500)
+
+    def not_before(view: View) -> Plan:
+        plan = POLICIES["easy"](view)
+        return plan if view.now >= late else msgspec.structs.replace(plan, starts=(), wake=late)
+
+    view = world.engine.view(world.clock.now())
+    found = run_course(view, not_before, {JobId(1): Instant(view.now + 10)}, lambda job: 1.0, lambda: False)
+    assert found == Course({JobId(2): late}, whole=True)
