@@ -11,18 +11,12 @@ from typing import BinaryIO
 
 import msgspec
 
+from headnode.apps.foresee.question import Question
 from headnode.core.scheduling.policies import POLICIES
-from headnode.engine.foreseeing import Outlook, Situation, look_ahead
+from headnode.engine.foreseeing import Outlook, look_ahead
 
 NICE = 10  # the head, its agents and their jobs go first
 HEADER = 4  # bytes of the length
-
-
-class Question(msgspec.Struct, frozen=True):
-    """Look ahead, for so many seconds at most."""
-
-    situation: Situation
-    seconds: float
 
 
 def main() -> int:

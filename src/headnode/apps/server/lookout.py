@@ -7,7 +7,7 @@ import sys
 import msgspec
 
 from headnode.adapters.nodes.framing import frame, read_frame
-from headnode.apps.foresee.__main__ import Question
+from headnode.apps.foresee.question import Question
 from headnode.core.model.errors import BadRequest, Unavailable
 from headnode.engine.foreseeing import Outlook, Situation
 
