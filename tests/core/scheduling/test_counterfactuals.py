@@ -148,6 +148,20 @@ def test_a_priority_is_offered_that_passes_those_in_the_way_and_no_higher() -> N
     assert told(view, asks(2), "fcfs", mine) == []
 
 
+def test_the_same_priority_is_enough_to_pass_those_who_came_later() -> None:
+    view = scene([node("a", 4)], [runs(1, asks(2), ("a", 2))], [(60, asks(3), 2500)])
+    room = Room(fixed=frozenset({What.SIZE}), highest=HIGHEST)
+    assert told(view, asks(2), "fcfs", room) == ["with priority Normal+500 or higher"]
+
+
+@pytest.mark.parametrize(("asked", "longest"), [(60.0, None), (61.0, 1), (120.0, 1), (150.0, 2)])
+def test_only_limits_shorter_than_what_is_asked_are_tried(asked: float, longest: int | None) -> None:
+    subject = Subject(turn_of(MINE), asks(1, minutes=asked / 60))
+    axes = axes_of(subject, BLOCKED, POLICIES["easy"](BLOCKED), PLAIN)
+    limits = next((axis.values for axis in axes if axis.what is What.RUN_TIME), ())
+    assert next(iter(limits), None) == longest
+
+
 def test_what_cannot_be_changed_is_not_offered() -> None:
     room = Room(fixed=frozenset({What.RUN_TIME}), highest=NORMAL)
     assert told(BLOCKED, asks(4, minutes=600), room=room) == []
