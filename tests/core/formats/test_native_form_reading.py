@@ -16,7 +16,7 @@ from headnode.core.model.job import GroupEdge, JobSpec, Licence, OrderKey, UnitT
 from headnode.core.model.quantities import FOREVER, Instant, Seconds
 from headnode.core.model.task import TaskSpec, TaskType
 
-MANY = settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def read(text: str | bytes) -> JobSpec:

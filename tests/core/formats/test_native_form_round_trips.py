@@ -33,7 +33,7 @@ from headnode.core.model.task import TaskSpec
 
 from .specs import jobs
 
-MANY = settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 GOLDEN = sorted((Path(__file__).parents[2] / "golden" / "native_form").glob("*.toml"))
 sized = st.none() | st.integers(-(2**31), 2**31)
 anything = st.text(st.characters(codec="utf-8"), max_size=20)

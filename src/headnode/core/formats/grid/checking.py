@@ -72,9 +72,9 @@ class Checker:
             fault = row.value.fault(value)
             if fault is not None:
                 self._refuse_value(row, value, whose, (*path, key), fault)
-        for row in rows.values():
-            if row.required and row.key not in found:
-                self._refuse_missing(row, whose, path)
+        if not table.required <= found.keys():
+            missing = next(row for row in table.rows if row.required and row.key not in found)
+            self._refuse_missing(missing, whose, path)
         return found
 
     def _refuse_value(self, row: Row, value: Any, whose: str, path: Path, fault: Path) -> NoReturn:

@@ -37,6 +37,7 @@ class Table(msgspec.Struct, frozen=True):
     title: str  # what a person calls the object
     by_key: Mapping[str, Row]
     elsewhere: Mapping[str, str]  # keys that people write here, and where they belong
+    required: frozenset[str]
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -46,4 +47,5 @@ class Table(msgspec.Struct, frozen=True):
 
 def table(title: str, *rows: Row, elsewhere: Mapping[str, str] | None = None) -> Table:
     """Return the table of `rows`."""
-    return Table(title, {row.key: row for row in rows}, elsewhere or {})
+    required = frozenset(row.key for row in rows if row.required)
+    return Table(title, {row.key: row for row in rows}, elsewhere or {}, required)

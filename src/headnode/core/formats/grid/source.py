@@ -1,6 +1,5 @@
 """One object of a description that is being translated: what it says, where it stands, what became of it."""
 
-from collections.abc import Iterator
 from enum import Enum, auto
 from typing import Any, NamedTuple, NoReturn
 
@@ -45,21 +44,19 @@ class Source(NamedTuple):
         """
         self.page.refuse((*self.path, key), code, f"{self.whose}: {what}", fix)
 
-    def said(self, table: Table) -> Iterator[tuple[Row, Any]]:
-        """Yield every key with its row and value; those that always become the same are reported."""
+    def kept(self, table: Table, prefix: str = "") -> dict[str, str]:
+        """Return the extensions for what is always kept, and report what always becomes the same.
+
+        An empty value says nothing, and is not kept.
+        """
+        extensions: dict[str, str] = {}
         for key, value in self.found.items():
             row = table.by_key[key]
             if row.becomes:
                 self.tell(row.kind, key, row.becomes)
-            yield row, value
-
-    def kept(self, table: Table, prefix: str = "") -> dict[str, str]:
-        """Return the extensions for what is always kept; an empty value says nothing, and is not."""
-        return {
-            prefix + row.key: as_extension(value)
-            for row, value in self.said(table)
-            if row.role is Role.KEPT and row.becomes and value not in _EMPTY
-        }
+                if row.role is Role.KEPT and value not in _EMPTY:
+                    extensions[prefix + key] = as_extension(value)
+        return extensions
 
 
 def as_extension(value: Any) -> str:

@@ -29,8 +29,10 @@ def resolve(base: str, reference: str) -> str:
     >>> resolve("gsiftp://example.org/my/files/", "/bar.txt")
     'gsiftp://example.org/bar.txt'
     """
+    if is_url(reference):
+        return reference
     parts = _PARTS.fullmatch(base)
-    if is_url(reference) or parts is None:
+    if parts is None:
         return reference
     scheme, host, path = parts[1], parts[2] or "", parts[3]
     if reference.startswith("//"):
@@ -41,6 +43,8 @@ def resolve(base: str, reference: str) -> str:
 
 def _without_dots(path: str) -> str:
     """Take ``.`` and ``..`` out of a path; nothing is above the root."""
+    if "." not in path:
+        return path
     kept: list[str] = []
     steps = path.split("/")
     for step in steps:

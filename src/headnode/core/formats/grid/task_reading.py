@@ -102,8 +102,11 @@ class TaskReader:
             if not files:
                 continue
             extensions[PREFIX + key] = as_extension(files)
-            moved = [name for name, reference in files.items() if is_url(resolve(base, reference))]
-            ignored = [reference for reference in files.values() if not is_url(resolve(base, reference))]
+            moved: list[str] = []
+            ignored: list[str] = []
+            for name, reference in files.items():
+                into = moved if is_url(resolve(base, reference)) else ignored
+                into.append(name if into is moved else reference)
             if moved:
                 shown = ", ".join(map(repr, moved[:_SHOWN])) + (", ..." if len(moved) > _SHOWN else "")
                 what = f"{shown} need{'s' if len(moved) == 1 else ''} a transfer; {_LATER}"
