@@ -1,5 +1,6 @@
 """The picture of the cluster that policies see, kept from pass to pass: only what changed is drawn anew."""
 
+from collections.abc import Sequence
 from math import inf
 from types import MappingProxyType
 
@@ -43,6 +44,8 @@ class Picture:
         self._nodes: dict[str, NodeView] = {}
         self._running: dict[JobId, RunningJob] = {}
         self._listed: list[RunningJob] = []
+        self._wanting: set[JobId] = set()
+        self._memory: dict[str, int] = {}
         self._terrain: Terrain | None = None
 
     def view(self, now: Instant, *, before: Plan | None = None, depth: float = inf) -> View:
@@ -79,20 +82,21 @@ class Picture:
                 self.freed = self.freed or before.end > now
         if changed:
             self._running, self._listed = drawn, list(drawn.values())
+            self._wanting = {job for job, seen in drawn.items() if seen.wants}
+            self._memory = _memory_held(self._listed)
 
     def _worth_a_look(self) -> list[JobId]:
         cluster = self.cluster
         if not self._keeps:
             return sorted(cluster.running)
-        look = {job for job, before in self._running.items() if before.wants}
-        look.update(job for job, flow in cluster.flows.items() if flow.ready)
-        look |= cluster.redraw
+        look = cluster.redraw | self._wanting
+        look.update([job for job, flow in cluster.flows.items() if flow.ready])
         cluster.redraw.clear()
         return sorted(look)
 
     def _look_at_nodes(self) -> None:
         """Draw the nodes that are not as they were."""
-        cluster, memory, changed = self.cluster, self._memory_held(), {}
+        cluster, memory, changed = self.cluster, self._memory, {}
         look = sorted(cluster.redraw_nodes) if self._nodes else list(cluster.nodes)
         for name in look:
             before = self._nodes.get(name)
@@ -109,13 +113,15 @@ class Picture:
             drawn = {**self._nodes, **changed}
             self._nodes = {name: node for name, node in drawn.items() if name in cluster.nodes}
 
-    def _memory_held(self) -> dict[str, int]:
-        held: dict[str, int] = {}
-        for job in self._running.values():
-            memory = memory_of(job.request)
-            for node, processors in job.allocation if memory else ():
-                held[node] = held.get(node, 0) + processors * memory
-        return held
+
+def _memory_held(running: Sequence[RunningJob]) -> dict[str, int]:
+    """Return the MB that jobs hold of each node, where they count."""
+    held: dict[str, int] = {}
+    for job in running:
+        memory = memory_of(job.request)
+        for node, processors in job.allocation if memory else ():
+            held[node] = held.get(node, 0) + processors * memory
+    return held
 
 
 def _gave_back(before: RunningJob, now: RunningJob) -> bool:

@@ -2,7 +2,6 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -74,15 +73,14 @@ def releases_of(view: View, terrain: Terrain) -> list[Release]:
     return found
 
 
-def promise(need: Need, now: Board, releases: Iterable[Release], at_last: Board) -> Promise | None:
+def promise(need: Need, now: Board, ordered: Sequence[Release], at_last: Board) -> Promise | None:
     """Return the earliest promise for a need that does not fit now, or None if no end will help.
 
-    Jobs without a limit end at NEVER, one after the other, the smallest first.  `at_last` is the board
-    with nothing on it: holders the view does not name, such as jobs just ending, go at NEVER too.
+    `ordered` is by `in_order`: jobs without a limit end at NEVER, one after the other.  `at_last` is the
+    board with nothing on it: holders the view does not name, such as jobs just ending, go at NEVER too.
     Cost:  O(log(releases)) placements, because what fits still fits when more is free; one where counts tell.
     """
     least = fewest(need)
-    ordered = in_order(releases)
     steps = _steps(ordered)
 
     def suffices(step: int) -> bool:
@@ -117,12 +115,10 @@ def promised(need: Need, at: Instant, board: Board) -> Promise | None:
 
 def _steps(ordered: Sequence[Release]) -> list[int]:
     """Return after how many releases to look: those of one instant come together, but not those at NEVER."""
-    steps: list[int] = []
-    count = 0
-    for at, together in groupby(ordered, key=lambda release: release.at):
-        size = len(list(together))
-        steps += range(count + 1, count + size + 1) if at == NEVER else [count + size]
-        count += size
+    steps, last = [], len(ordered)
+    for count, each in enumerate(ordered, start=1):
+        if count == last or each.at == NEVER or ordered[count].at != each.at:
+            steps.append(count)
     return steps
 
 

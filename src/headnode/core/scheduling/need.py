@@ -43,6 +43,7 @@ def need_of(request: JobRequest, terrain: Terrain) -> Need:
     if known is None:
         if len(terrain.needs) >= MOST_REMEMBERED:
             terrain.needs.clear()
+            terrain.runs.clear()
         known = terrain.needs[request] = _worked_out(request, terrain)
     return known
 

@@ -89,6 +89,8 @@ def _offers_with_memory(need: Need, board: Board, order: Order) -> list[Offer]:
 
 def licence_room(need: Need, board: Board) -> float:
     """Return how many processors the free licences allow; 0 if not even the fixed ones are free."""
+    if not need.fixed and not need.each:
+        return inf
     free = board.licences
     if any(free.get(feature, inf) < amount for feature, amount in need.fixed.items()):
         return 0
@@ -115,7 +117,7 @@ def _choose(need: Need, board: Board, order: Order, room: float) -> list[Offer] 
     if _units(there) < need.minimum:
         return None
     chosen = _take(need, board, there)
-    if chosen is None or _processors(need, board, chosen) <= room:
+    if chosen is None or room == inf or _processors(need, board, chosen) <= room:
         return chosen
     return _within(need, board, there, room)
 

@@ -1,6 +1,7 @@
 """Where a pass stands: what is free, what was given, and what the first blocked job is promised."""
 
 from collections.abc import Set
+from functools import cached_property
 from math import inf
 from typing import NamedTuple
 
@@ -63,19 +64,23 @@ class Standing:
 
     def __init__(self, view: View, terrain: Terrain, policy: object) -> None:
         now = {feature: free for feature, (_, free) in view.licences.items()}
-        in_all = {feature: total for feature, (total, _) in view.licences.items()}
         self.board = Board.now(terrain, view.nodes, now)
         self.head: Head | None = None
         self.starts: list[Start] = []
         self.grows: list[Grow] = []
         self._view, self._terrain, self._policy = view, terrain, policy
         self._running = releases_of(view, terrain)
-        self._at_last = Board.empty(terrain, in_all)
         self._given: list[Release] = []
         self._room: dict[int, tuple[Alternatives, int]] = {}  # by identity: they are long, and few
         self._before = self._recalled()
         self._spared: tuple[Promise, Board] | None = None
         self._room_then: tuple[Promise | None, int] = (None, 0)
+
+    @cached_property
+    def _at_last(self) -> Board:
+        """The board with nothing on it."""
+        in_all = {feature: total for feature, (total, _) in self._view.licences.items()}
+        return Board.empty(self._terrain, in_all)
 
     def grant(self, wish: Wish, found: Fit) -> None:
         """Give the wish these processors."""
@@ -130,7 +135,7 @@ class Standing:
         before = self._before
         if before is not None and not self._given and _is_same(before.head.wish, wish):
             return before.head.promise
-        return promise(wish.need, self.board, [*self._running, *self._given], self._at_last)
+        return promise(wish.need, self.board, self._releases(), self._at_last)
 
     def was_refused(self, wish: Wish) -> bool:
         """Return whether nothing has changed for the wish since it was refused behind the same head."""
@@ -146,9 +151,12 @@ class Standing:
     def remember(self, refused: Set[JobRequest]) -> None:
         """Let the terrain remember how the pass ends."""
         if self.head is not None and self.head.promise is not None:
-            releases = in_order([*self._running, *self._given]) if self._given else self._running
             now, policy = self._view.now, self._policy
-            self._terrain.before = PassBefore(policy, now, self.board, releases, self.head, refused)
+            self._terrain.before = PassBefore(policy, now, self.board, self._releases(), self.head, refused)
+
+    def _releases(self) -> list[Release]:
+        """Return what running jobs and those that were given something give back, in order."""
+        return in_order([*self._running, *self._given]) if self._given else self._running
 
     def _recalled(self) -> PassBefore | None:
         before = self._terrain.before
@@ -159,7 +167,12 @@ class Standing:
 
     def can_run(self, wish: Wish) -> bool:
         """Return whether the wish would fit on the open nodes if nothing ran there."""
-        return fit(fewest(wish.need), self._at_last) is not None
+        in_all = tuple([(feature, total) for feature, (total, _) in self._view.licences.items()])
+        known = self._terrain.runs.get((wish.request, in_all))
+        if known is None:
+            known = fit(fewest(wish.need), self._at_last) is not None
+            self._terrain.runs[wish.request, in_all] = known
+        return known
 
     def in_time(self, wish: Wish) -> bool:
         """Return whether the wish is over when the head's promise falls due; never without a due time."""

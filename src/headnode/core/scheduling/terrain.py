@@ -24,8 +24,8 @@ class Terrain:
 
     With `reopened`, closed nodes count as open; removed ones never do.
     Cost:  O(nodes) to make; candidates are worked out once for each kind of rules.  What others work out
-    on these nodes is remembered with them: `needs`, `releases`, `returning` (these in order), and how
-    the pass `before` ended.
+    on these nodes is remembered with them: `needs`, whether these ever run (by licences in all),
+    `releases`, `returning` (these in order), and how the pass `before` ended.
     """
 
     def __init__(self, nodes: Mapping[str, NodeView], *, reopened: bool = False) -> None:
@@ -45,6 +45,7 @@ class Terrain:
         self._alternatives: dict[Rules, tuple[Order, ...]] = {}
         self.needs: dict[JobRequest, Need] = {}
         self.releases: dict[JobId, tuple[RunningJob, Release]] = {}
+        self.runs: dict[tuple[JobRequest, tuple[tuple[str, int], ...]], bool] = {}
         self.returning: tuple[Sequence[RunningJob], list[Release]] | None = None
         self.before: PassBefore | None = None
 
