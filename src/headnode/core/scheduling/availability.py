@@ -62,8 +62,8 @@ class Availability:
 
     def first_fit(self, need: Need, duration: float, after: Instant, until: float = inf) -> Slot | None:
         """Return the first slot for the minimum that begins at or after an instant, and before `until`."""
-        if need.impossible:
-            return None
+        if need.impossible or any(self._kinds.of[node] < 0 for node in need.required):
+            return None  # a closed node is of no kind
         least, best = fewest(need), None
         after = Instant(self._total.first_fit(need.minimum, duration, after))  # not before, wherever
         for order in need.alternatives if after < until else ():
