@@ -160,6 +160,14 @@ def test_the_firm_promise_holds(policy: str) -> None:
     assert waited > 500
 
 
+def test_it_learns_less_from_a_crowd_that_waits_together() -> None:
+    (world,) = crowded_worlds(1, jobs=300, size=SIZE, seed=17)
+    foretelling = Foretelling(world, made("fcfs", world), MANNERS["fcfs"])
+    replay(world, foretelling, Ties.ENDS_FIRST)
+    (together, *_) = (one for one in foretelling.calibration.state() if one.length is None)
+    assert 10 < len(together.ratios) < sum(one.waited for one in foretelling.judged) / 2
+
+
 def test_a_promise_that_is_not_firm_does_not_bound_what_is_told() -> None:
     (world,) = random_worlds(1, jobs=1000, size=SIZE, seed=15)
     taught = foretold("easy", world)[1]

@@ -23,7 +23,7 @@ class Foretelling:
 
     def __init__(self, workload: Workload, policy: ForkablePolicy, manners: Manners) -> None:
         self._policy, self._manners = policy, manners
-        self._history, self._calibration = History(), Calibration()
+        self.history, self.calibration = History(), Calibration()
         self._new: list[int] = []
         self._queued: dict[int, Instant] = {}
         self._running: dict[int, Instant] = {}
@@ -43,7 +43,7 @@ class Foretelling:
     def ended(self, now: float, job: int) -> None:
         """Learn how long it ran."""
         self._policy.ended(now, job)
-        self._history.learn(self._asked[job], Seconds(now - self._running.pop(job)))
+        self.history.learn(self._asked[job], Seconds(now - self._running.pop(job)))
 
     def expected_ends(self, now: float) -> None:
         """Nothing is learned from it."""
@@ -72,13 +72,13 @@ class Foretelling:
             self.judged.append(Judged(made, made, made, made, now))
             return
         foreseen, judged = told
-        self._calibration.learn(foreseen, Seconds(now - made), now)
+        self.calibration.learn(foreseen, Seconds(now - made), now)
         self.judged.append(judged._replace(started=now))
 
     def _tell(self, now: Instant, waiting: Sequence[int]) -> None:
         for job, foreseen in self._outlook_on(now, waiting).foresee(now, waiting).items():
             at_most = foreseen.by_limits if self._manners.firm else FOREVER
-            p50, p90 = self._calibration.expected(foreseen, at_most)
+            p50, p90 = self.calibration.expected(foreseen, at_most)
             promise = Instant(now + foreseen.by_limits)
             self._told[job] = foreseen, Judged(now, promise, Instant(now + p50), Instant(now + p90), NEVER)
 
@@ -89,7 +89,7 @@ class Foretelling:
                 self._outlook.joined(job)
             return self._outlook
         scene = Scene(now, self._policy, self._running, self._asked.__getitem__)
-        outlook = Outlook(scene, self._history, self._manners.replays(len(self._queued)))
+        outlook = Outlook(scene, self.history, self._manners.replays(len(self._queued)))
         if self._manners.in_turn:
             self._outlook = outlook
             self._fresh_until = Instant(now + _FRESH * outlook.foresee(now, waiting[-1:])[waiting[-1]].middle)
