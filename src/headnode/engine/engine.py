@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from heapq import heappop
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.decide import decide
@@ -165,6 +167,8 @@ class Engine:
         """Return what the policy would see now."""
         settings = self.settings
         before = self.last_plan if settings.text("SchedulingPolicy") == self._planned_by else None
+        if before is not None:  # its waits hold on to the view it was made from, and that to the plan before
+            before = replace(before, waits={})
         return self._picture.view(now, before=before, depth=settings.depth())
 
     def plan(self, now: Instant) -> Plan:

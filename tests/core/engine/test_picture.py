@@ -1,6 +1,7 @@
 """What the engine keeps from pass to pass is what a fresh look would show, and changes no plan."""
 
 import contextlib
+import gc
 import random
 from collections.abc import Callable
 
@@ -14,8 +15,10 @@ from headnode.core.model.job import Licence
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.scheduling.conservative import _Pass as ConservativePass
 from headnode.core.scheduling.decision import Plan
 from headnode.core.scheduling.policies import POLICIES
+from headnode.core.scheduling.standing import Standing
 from headnode.core.scheduling.view import View
 from headnode.engine.passes import view_of
 
@@ -107,3 +110,18 @@ def test_a_reservation_wakes_the_engine_when_its_time_has_come_though_nothing_en
     due = world.engine.next_wake()
     assert due is not None
     assert due <= Instant(world.clock.now() + 60)
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+def test_plans_of_long_ago_are_let_go_though_the_queue_never_empties(policy: str) -> None:
+    world = World(1)
+    world.do(c.SetParameter(by=ROOT, name="SchedulingPolicy", value=policy))
+    for _ in range(40):
+        world.submit(TaskSpec(command="x"), run_time=Seconds(60.0))
+    for _ in range(30):
+        held = next(iter(world.nodes.running()))
+        world.do(world.nodes.ended(held, world.clock.now(), kind="exited", exit_code=0))
+    gc.collect()
+    standings = sum(isinstance(each, Standing | ConservativePass) for each in gc.get_objects())
+    assert world.cluster.queue
+    assert standings <= 2

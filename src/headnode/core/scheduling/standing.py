@@ -1,6 +1,5 @@
 """Where a pass stands: what is free, what was given, and what the first blocked job is promised."""
 
-from collections.abc import Set
 from functools import cached_property
 from math import inf
 from typing import NamedTuple
@@ -52,7 +51,7 @@ class PassBefore(NamedTuple):
     board: Board
     releases: list[Release]
     head: Head
-    refused: Set[JobRequest]
+    refused: set[JobRequest]
 
 
 class Standing:
@@ -148,8 +147,9 @@ class Standing:
             and _is_same(before.head.wish, self.head.wish)
         )
 
-    def remember(self, refused: Set[JobRequest]) -> None:
-        """Let the terrain remember how the pass ends."""
+    def end(self, refused: set[JobRequest]) -> None:
+        """Let the terrain remember how the pass ends, but not what it remembered itself: no chains."""
+        self._before = None
         if self.head is not None and self.head.promise is not None:
             now, policy = self._view.now, self._policy
             self._terrain.before = PassBefore(policy, now, self.board, self._releases(), self.head, refused)

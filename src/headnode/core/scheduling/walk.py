@@ -45,7 +45,7 @@ def walk(view: View, rule: Rule) -> Plan:
             wishes.granted(wish)
         elif wish.starts:  # a running job has its minimum: growth is a wish that holds up nobody
             waits[wish.request] = _blocked(view, standing, wish, rule)
-    standing.remember(waits.keys())
+    standing.end(set(waits))
     return Plan(tuple(standing.starts), tuple(standing.grows), Waits(waits), standing.reservations())
 
 
