@@ -1,0 +1,189 @@
+"""The first slot of a request, against a search through every allocation at every instant something ends."""
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from math import inf
+
+import pytest
+
+from headnode.core.model.job import JobRequest, Licence, UnitType
+from headnode.core.scheduling.availability import Availability
+from headnode.core.scheduling.board import Board
+from headnode.core.scheduling.decision import Shares
+from headnode.core.scheduling.future import release_of
+from headnode.core.scheduling.kinds import Kinds
+from headnode.core.scheduling.need import need_of
+from headnode.core.scheduling.placement import shares
+from headnode.core.scheduling.view import NodeView, RunningJob, View
+from headnode.testing.holding import Held, held_by_running, world
+from headnode.testing.specification import Ground, World, allowed, ways
+
+from .scenes import MINUTE, NOW, asks, node, runs, scene
+
+Booked = tuple[JobRequest, float, Shares]
+"""A reservation: what, in how many minutes, and where."""
+
+REQUESTS = [
+    *(asks(size, minutes=minutes) for size, minutes in product((1, 3, 5), (1, 3, inf))),
+    asks(1, minutes=2, exclusive=True),
+    asks(3, minutes=2, exclusive=True),
+    asks(2, minutes=3, unit=UnitType.NODE),
+    asks(3, minutes=1, unit=UnitType.NODE),
+    asks(2, minutes=2, single_node=True),
+    asks(2, minutes=2, single_node=True, memory=6),
+    asks(3, minutes=2, memory=4),
+    asks(1, minutes=2, memory=8),
+    asks(2, minutes=2, memory=4, exclusive=True),
+    asks(2, minutes=2, required_nodes=("b",)),
+    asks(2, minutes=2, required_nodes=("a", "c")),
+    asks(2, minutes=2, requested_nodes=("b", "c")),
+    asks(3, minutes=2, node_share=2),
+    asks(1, minutes=2, licences=(Licence("x", 2),)),
+    asks(2, minutes=2, licences=(Licence("x", None),)),
+    asks(2, 4, 2),
+    asks(2, 4, 2, start_at_maximum=True),
+]
+NODES = [node("a", 2, memory=8), node("b", 2, memory=12), node("c", 1, memory=4)]
+ALIKE = [node("a", 2, memory=8), node("b", 2, memory=8), node("c", 2, memory=8)]
+
+
+def worlds(nodes: Sequence[NodeView]) -> Iterator[tuple[View, list[Booked]]]:
+    """Yield what runs and what is reserved."""
+    first = asks(1, memory=4, licences=(Licence("x", 1),))
+    last = nodes[-1].facts
+    running: list[list[RunningJob]] = [
+        [],
+        [runs(1, first, ("a", 1), minutes_left=2)],
+        [
+            runs(1, first, ("a", 1), minutes_left=1),
+            runs(2, asks(2, exclusive=True), ("b", 2), minutes_left=2),
+        ],
+        [runs(1, first, ("a", 1)), runs(2, asks(1), ("b", 1), minutes_left=3)],
+        [
+            runs(1, asks(2), ("a", 1), ("b", 1), minutes_left=0),
+            runs(2, asks(1), (last.name, 1), minutes_left=2),
+        ],
+    ]
+    booked: list[list[Booked]] = [
+        [],
+        [(asks(1, minutes=2), 3, (("a", 1),))],
+        [
+            (asks(2, minutes=1, exclusive=True), 4, (("b", 2),)),
+            (asks(2, minutes=2, memory=4), 6, (("a", 2),)),
+        ],
+        [(asks(1, minutes=3, licences=(Licence("x", 2),)), 3, (("b", 1),))],
+        [(asks(1, minutes=inf), 5, (("a", 1),))],
+    ]
+    for held, wanted in product(running, booked):
+        view = scene(nodes, held, (), {"x": (2, 2 - sum(len(job.request.licences) for job in held))})
+        reserved: list[Booked] = []
+        for each in wanted:
+            if fits(view, reserved, each[0], NOW + each[1] * MINUTE, each[2]):
+                reserved.append(each)
+        yield view, reserved
+
+
+@pytest.mark.parametrize("nodes", [NODES, ALIKE], ids=["nodes of several sizes", "equal nodes"])
+def test_the_first_slot_is_the_earliest_there_is(nodes: list[NodeView]) -> None:
+    """All kinds are told apart here, by somebody who wants one node; so names are never examples."""
+    later = 0
+    for (view, reserved), request in product(list(worlds(nodes)), REQUESTS):
+        availability = booked_out(view, reserved, [request, asks(1, single_node=True)])
+        need = need_of(request, view.terrain())
+        slot = availability.first_fit(need, request.run_time, NOW)
+        at = earliest(view, reserved, request)
+        assert (None if slot is None else slot.at) == at, (request, view, reserved)
+        if slot is not None:
+            where = shares(slot.fit, view.terrain())
+            assert fits(view, reserved, request, slot.at, where), (request, view, reserved, where)
+            later += slot.at > NOW
+    assert later > 100
+
+
+@pytest.mark.parametrize("nodes", [NODES, ALIKE], ids=["nodes of several sizes", "equal nodes"])
+def test_no_slot_is_found_where_it_is_not_wanted(nodes: list[NodeView]) -> None:
+    for (view, reserved), request in product(list(worlds(nodes)), REQUESTS[::3]):
+        availability = booked_out(view, reserved, [request, asks(1, single_node=True)])
+        need = need_of(request, view.terrain())
+        at = earliest(view, reserved, request)
+        if at is not None:
+            assert availability.first_fit(need, request.run_time, NOW, until=at) is None
+            assert availability.first_fit(need, request.run_time, NOW, until=at + 1) is not None
+            after = availability.first_fit(need, request.run_time, NOW + 2 * MINUTE)
+            assert after is None or after.at >= NOW + 2 * MINUTE
+
+
+def test_what_was_taken_and_given_back_leaves_no_trace() -> None:
+    for view, reserved in worlds(NODES):
+        plain = booked_out(view, [], REQUESTS)
+        other = booked_out(view, reserved, REQUESTS)
+        for request, minutes, where in reserved:
+            start, piece = NOW + minutes * MINUTE, piece_of(view, request, where)
+            other.give(piece, start, start + request.run_time)
+        for start, end in product((0, 90, 180, 400), (30, 200, inf)):
+            one, two = (
+                plain.board(NOW + start, NOW + start + end),
+                other.board(NOW + start, NOW + start + end),
+            )
+            assert (one.free, one.memory, one.licences) == (two.free, two.memory, two.licences)
+
+
+def test_a_job_over_its_limit_is_expected_to_end_soon_but_not_now() -> None:
+    view = scene([node("a", 2)], [runs(1, asks(2), ("a", 2), minutes_left=-5)])
+    slot = booked_out(view, [], [asks(1)]).first_fit(need_of(asks(1), view.terrain()), 60, NOW)
+    assert slot is not None
+    assert NOW < slot.at <= NOW + 1
+
+
+def booked_out(view: View, reserved: Sequence[Booked], requests: Sequence[JobRequest]) -> Availability:
+    """Return what is free with these reservations taken out."""
+    terrain = view.terrain()
+    needs = [need_of(each, terrain) for each in [*requests, *(request for request, _, _ in reserved)]]
+    board = Board.now(terrain, view.nodes, {name: free for name, (_, free) in view.licences.items()})
+    releases = [release_of(job, view.now, terrain) for job in view.running]
+    availability = Availability(view.now, board, Kinds(terrain, needs), releases, memory=True)
+    for request, minutes, where in reserved:
+        start, piece = NOW + minutes * MINUTE, piece_of(view, request, where)
+        assert availability.has_room(piece, start, start + request.run_time)
+        availability.take(piece, start, start + request.run_time)
+    return availability
+
+
+def piece_of(view: View, request: JobRequest, where: Shares):  # type: ignore[no-untyped-def]
+    """Return what a reservation takes."""
+    terrain = view.terrain()
+    return need_of(request, terrain).piece(tuple((terrain.numbers[name], n) for name, n in where))
+
+
+def earliest(view: View, reserved: Sequence[Booked], request: JobRequest) -> float | None:
+    """Return the first instant with a way to hold the minimum all the time."""
+    ends = [job.end for job in view.running] + [
+        NOW + minutes * MINUTE + what.run_time for what, minutes, _ in reserved
+    ]
+    instants = sorted({NOW, *(end if end > NOW else NOW + 1.0 for end in ends if end < inf)})
+    for at in instants:
+        if any(
+            fits(view, reserved, request, at, way) for way in ways(request, at_instant(view, reserved, at))
+        ):
+            return at
+    return None
+
+
+def fits(view: View, reserved: Sequence[Booked], request: JobRequest, at: float, where: Shares) -> bool:
+    """Return whether this can be held from an instant until the request's limit."""
+    starts = [NOW + minutes * MINUTE for _, minutes, _ in reserved]
+    instants = [at, *(start for start in starts if at < start < at + request.run_time)]
+    return all(allowed(request, at_instant(view, reserved, instant), where) for instant in instants)
+
+
+def at_instant(view: View, reserved: Sequence[Booked], at: float) -> World:
+    """Return the nodes as they are expected to be then."""
+    held = [each for each in held_by_running(view) if (each.end if each.end > NOW else NOW + 1.0) > at]
+    for job, (request, minutes, where) in enumerate(reserved, start=100):
+        start = NOW + minutes * MINUTE
+        if start <= at < start + request.run_time:
+            held.append(Held(start, 0, job, request, where))  # type: ignore[arg-type]
+    grounds, licences = world(
+        view, [each._replace(processors=sum(n for _, n in each.shares)) for each in held]
+    )
+    return tuple(Ground(*each) for each in grounds), licences
