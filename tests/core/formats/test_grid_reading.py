@@ -415,3 +415,12 @@ def test_a_key_that_many_tasks_have_is_reported_once_with_their_number() -> None
     queues = [item.what for item in report if item.what.startswith("queue")]
     assert queues == ["queue: it is kept; there are no queues (50 times, here first)"]
     assert losses(report)
+
+
+def test_a_task_whose_definition_is_still_to_come_has_no_say_about_the_nodes() -> None:
+    spec = read(
+        job({"id": "a"}, task("b", requirements={"hostname": ["n2"]}), requirements={"hostname": ["n1"]})
+    )
+    assert (spec.requested_nodes, spec.tasks[0].required_nodes) == (("n2",), ())
+    alone = read(job({"id": "a"}, requirements={"hostname": ["n1"], "ram_size": 5}))
+    assert (alone.requested_nodes, alone.minimum_memory) == (("n1",), 5)

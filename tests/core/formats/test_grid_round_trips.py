@@ -63,7 +63,11 @@ def test_any_job_is_written_as_one_that_can_be_read(data: st.DataObject) -> None
     )
     assume(all(task.instances < 50 for task in spec.tasks))
     text, report = write_job(spec)
-    again, _ = read_job(text)
+    try:
+        again, _ = read_job(text)
+    except BadRequest as no:
+        assume(no.code != "dependency-circle")  # the job was wrong before it was written
+        raise
     assert read_job(write_job(again)[0])[0] == again
     for field in ("run_time", "project", "licences", "node_groups", "order_by", "hold_until"):
         lost = getattr(spec, field) != getattr(JobSpec(), field)

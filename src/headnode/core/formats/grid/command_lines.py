@@ -22,7 +22,7 @@ def join(words: Sequence[str]) -> str:
     """Return a command line that runs `words`, whatever is in them.
 
     >>> join(["/bin/echo", "a b", "%HOME%", "$HOME"])
-    "/bin/echo 'a b' '%''HOME%' '$HOME'"
+    "/bin/echo 'a b' %''HOME% '$HOME'"
     """
     return " ".join(map(_quoted, words))
 

@@ -4,7 +4,7 @@ The requirements of a task are those of the job, replaced key by key by its own.
 Source: grid, "Resource requirements".
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -37,24 +37,31 @@ def merged(job: Needs, task: Needs) -> Needs:
     return {**job, **task}
 
 
-def fold(job: Needs, tasks: Sequence[Needs], tell: Tell) -> Folded:
-    """Put the requirements that the model knows into its fields."""
+def fold(job: Needs, tasks: Sequence[Needs | None], tell: Tell) -> Folded:
+    """Put the requirements that the model knows into its fields.
+
+    A task whose definition is still to come (None) has no say, unless all are such.
+    """
     folded = Folded(required_nodes=[()] * len(tasks), left=[{} for _ in tasks])
-    _fold_hosts(folded, job, tasks, tell)
+    defined = {number: merged(job, task) for number, task in enumerate(tasks) if task is not None}
+    _fold_hosts(folded, job, defined, tell)
     for key, field in AMOUNTS.items():
-        _fold_amount(folded, key, field, [merged(job, task).get(key, 0) for task in tasks], tell)
+        wanted = {number: needs.get(key, 0) for number, needs in defined.items()}
+        _fold_amount(folded, key, field, wanted or {-1: job.get(key, 0)}, tell)
     return folded
 
 
-def _fold_hosts(folded: Folded, job: Needs, tasks: Sequence[Needs], tell: Tell) -> None:
+def _fold_hosts(folded: Folded, job: Needs, defined: Mapping[int, Needs], tell: Tell) -> None:
     """Take the nodes of the job from all that are named, if every task names some."""
-    wanted = [_different(merged(job, task).get("hostname", ())) for task in tasks]
-    if all(wanted) and wanted:
-        every = _different([*job.get("hostname", ()), *(host for hosts in wanted for host in hosts)])
-        used = {host for hosts in wanted for host in hosts}
+    wanted = {
+        number: _different(needs.get("hostname", ())) for number, needs in (defined or {-1: job}).items()
+    }
+    if all(wanted.values()):
+        used = _different(host for hosts in wanted.values() for host in hosts)
+        every = _different([*job.get("hostname", ()), *used])
         folded.requested_nodes = tuple(host for host in every if host in used)
         tell(Kind.TRANSLATED, -1, "hostname", "the job's nodes come from the hosts that are named")
-    for number, hosts in enumerate(wanted):
+    for number, hosts in wanted.items():
         if not hosts or set(hosts) == set(folded.requested_nodes):
             continue
         if len(hosts) == 1:
@@ -66,16 +73,16 @@ def _fold_hosts(folded: Folded, job: Needs, tasks: Sequence[Needs], tell: Tell) 
             tell(Kind.APPROXIMATED, number, "hostname", what)
 
 
-def _fold_amount(folded: Folded, key: str, field: str, wanted: Sequence[int], tell: Tell) -> None:
+def _fold_amount(folded: Folded, key: str, field: str, wanted: Mapping[int, int], tell: Tell) -> None:
     """Ask of every node of the job what the most demanding task asks of its own."""
-    most = max(wanted, default=0)
+    most = max(wanted.values())
     if not most:
         return
     folded.amounts[field] = most
-    if min(wanted) == most:
+    if min(wanted.values()) == most:
         tell(Kind.TRANSLATED, -1, key, "every node of the job has at least so much")
         return
-    for number, amount in enumerate(wanted):
+    for number, amount in wanted.items():
         if amount != most:
             what = f"every node of the job has the most that a task asks for: {most}"
             tell(Kind.APPROXIMATED, number, key, what)

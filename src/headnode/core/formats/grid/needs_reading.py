@@ -30,7 +30,7 @@ def with_tasks(
     if any(definitions):
         job.findings.add(job.page, Kind.APPROXIMATED, "job", _DIRECTORY, ())
     spec = msgspec.structs.replace(spec, extensions=spec.extensions | _kept(job, JOB_PREFIX))
-    wanted = [_needs(source) for source in definitions]
+    wanted = [_needs(source) if source else None for source in definitions]
     folded = fold(_needs(job), wanted, _Teller(job, definitions).tell)
     specs = tuple(
         _task(fields, source, folded, number)

@@ -60,6 +60,9 @@ class DefinitionWriter:
         needs, needs_used = self._needs(task, where)
         values, used = extended(task.extensions, PREFIX, TASK_ROWS)
         if not task.command:
+            if needs or values:
+                what = "it has no command, so it has no definition: its options are left out"
+                self._tell(Kind.NOT_SUPPORTED, where, what)
             return {}, set()
         values |= self._program(task, values, where) | self._streams(task, where)
         values |= {
