@@ -47,7 +47,7 @@ def quantile(ascending: Sequence[float], level: float) -> float:
     """Return what a part `level` of equally likely values do not exceed, between neighbours in proportion.
 
     >>> quantile([10, 20, 60], 0.5), quantile([10, 20, 60], 0.9)
-    (20, 60.0)
+    (20, 60)
     """
     place = min(max(level * len(ascending) - 0.5, 0.0), len(ascending) - 1.0)
     below = int(place)
