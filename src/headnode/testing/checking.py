@@ -112,8 +112,8 @@ def check_streams(policy: Policy, *, depth: float = inf) -> None:
         history = stream.history._replace(depth=depth)
         broken = _lived(policy, history, frozenset(), (StartsWithin(PATIENT, MOST_MINUTES),))
         if broken is not None:
-            name = Promise.NOBODY_STARVES
-            raise PromiseBroken(f"{name}: {broken} (it wants {stream.name})\n{show_history(history)}")
+            wants = f"in the history, where job {PATIENT} wants {stream.name}"
+            raise PromiseBroken(f"{broken}\n\n{wants}\n{show_history(history)}")
 
 
 def _lived(

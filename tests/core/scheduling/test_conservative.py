@@ -49,6 +49,16 @@ def test_as_many_have_a_slot_as_the_depth_allows_and_nobody_behind_them(policy: 
         assert (slots(made), started(made)) == (kept, [5])
 
 
+@pytest.mark.parametrize("depth", [1, 2])
+def test_who_starts_now_leaves_its_reservation_to_the_next_in_turn(depth: int) -> None:
+    whole, other = asks(1, minutes=6, unit=UnitType.NODE), asks(1, minutes=4, exclusive=True)
+    queue = [(4, other, 3000), (6, other, 3000), (2, whole), (3, other), (5, whole)]
+    before = [reserved(2, whole, ("a", 1), minutes=0)]
+    made = plan(scene([node("a", 1)], [], queue, depth=depth, before=before, freed=False))
+    assert started(made) == [2]
+    assert slots(made) == dict([(4, 6), (6, 10)][:depth])
+
+
 def test_who_has_a_reservation_keeps_it_whoever_comes_with_a_better_turn() -> None:
     before = [reserved(3, asks(2, minutes=8), ("a", 2), minutes=10)]
     queue = [(3, asks(2, minutes=8)), (4, asks(4, minutes=5), 3000)]
