@@ -39,7 +39,7 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
                 default="100",
                 doc="how many waiting jobs may have a reservation under the conservative policies",
                 least=1,
-                most=1_000_000,
+                most=100_000,
             ),
             Parameter(
                 name="HeartbeatInterval",

@@ -22,7 +22,6 @@ from headnode.core.scheduling.need import Need
 from headnode.core.scheduling.placement import fewest, fit
 from headnode.core.scheduling.profile import Profile
 from headnode.core.scheduling.sweep_line import Changes, Course, first_instants
-from headnode.core.scheduling.terrain import Order
 
 OVERDUE = 1.0  # seconds that a job over its limit is expected to go on
 
@@ -52,7 +51,7 @@ class Availability:
         self, now: Instant, board: Board, kinds: Kinds, releases: Sequence[Release], *, memory: bool
     ) -> None:
         self._now, self._board, self._kinds = now, board, kinds
-        self._kinds_in: dict[int, tuple[Order, list[int]]] = {}  # by identity: orders are long, and few
+        self._kinds_in: dict[int, list[list[int]]] = {}  # of each alternative, by rules
         due = [each if each.at > now else each._replace(at=Instant(now + OVERDUE)) for each in releases]
         counted = [node for kind in kinds.all for node in kind.nodes] if memory else []
         self._free = returns.processors_or_nodes(now, board, kinds, due)
@@ -66,8 +65,8 @@ class Availability:
             return None  # a closed node is of no kind
         least, best = fewest(need), None
         after = Instant(self._total.first_fit(need.minimum, duration, after))  # not before, wherever
-        for order in need.alternatives if after < until else ():
-            courses = self._courses(least, order, Span(duration, after, until))
+        for kinds in self._kinds_for(need) if after < until else ():
+            courses = self._courses(least, kinds, Span(duration, after, until))
             for at in first_instants(courses, after, until):
                 found = fit(least, self.board(at, at + duration))
                 if found is not None:
@@ -120,9 +119,8 @@ class Availability:
         wished = piece.licences.items()
         return parts + [(self._licences[name], count) for name, count in wished if name in self._licences]
 
-    def _courses(self, need: Need, order: Order, span: Span) -> list[Course]:
-        """Return what must come together for the minimum of a need on these nodes."""
-        kinds = self._in(order)
+    def _courses(self, need: Need, kinds: Sequence[int], span: Span) -> list[Course]:
+        """Return what must come together for the minimum of a need on these kinds of nodes."""
         amounts = [
             _over_time(self._free[kind], span, self._worth(need, self._kinds.all[kind])) for kind in kinds
         ]
@@ -158,11 +156,14 @@ class Availability:
             return _as_is
         return lambda count: count * units // size
 
-    def _in(self, order: Order) -> list[int]:
-        """Return the kinds of these nodes."""
-        if id(order) not in self._kinds_in:
-            self._kinds_in[id(order)] = order, list(dict.fromkeys(self._kinds.of[node] for node in order))
-        return self._kinds_in[id(order)][1]
+    def _kinds_for(self, need: Need) -> list[list[int]]:
+        """Return the kinds in each of a need's alternatives."""
+        known = self._kinds_in.get(need.rules) if need.rules >= 0 else None
+        if known is None:
+            of = self._kinds.of
+            known = [list(dict.fromkeys([of[node] for node in order])) for order in need.alternatives]
+            self._kinds_in[need.rules] = known
+        return known
 
 
 def _over_time(stairs: Profile, span: Span, worth: Callable[[int], int]) -> Changes:

@@ -55,17 +55,23 @@ class Kinds:
 def _wanted(terrain: Terrain, needs: Iterable[Need]) -> dict[int, Wants]:
     """Return what is wanted of each group of equal nodes; a group of which only a part may serve is apart."""
     wanted: dict[int, Wants] = {}
-    groups: dict[int, tuple[Order, Counter[int]]] = {}  # by identity: orders are long, and few
+    known: dict[int, list[Counter[int]]] = {}  # by rules
     for need in needs:
-        for order in need.alternatives:
-            if id(order) not in groups:
-                groups[id(order)] = order, Counter(terrain.alike_of[node] for node in order)
-            for group, members in groups[id(order)][1].items():
+        members_in = known.get(need.rules) or [_members(order, terrain) for order in need.alternatives]
+        if need.rules >= 0:
+            known[need.rules] = members_in
+        for groups in members_in:
+            for group, members in groups.items():
                 wants = _wants(need, terrain, group)
                 if members < len(terrain.alike[group]):
                     wants |= Wants.APART
                 wanted[group] = wanted.get(group, Wants.NOTHING) | wants
     return wanted
+
+
+def _members(order: Order, terrain: Terrain) -> Counter[int]:
+    """Return how many nodes of each group are in the order."""
+    return Counter(terrain.alike_of[node] for node in order)
 
 
 def _wants(need: Need, terrain: Terrain, group: int) -> Wants:

@@ -27,6 +27,7 @@ class Need(NamedTuple):
     fixed: Mapping[str, int]  # licences, whatever the size
     each: frozenset[str]  # licences for every processor
     memory: int  # MB with every processor; 0: not counted
+    rules: int  # needs of one number have the same alternatives; -1: these are for this need alone
 
     def licences(self, fit: Fit) -> dict[str, int]:
         """Return the licences that a job of this need holds with these processors."""
@@ -68,6 +69,7 @@ def _worked_out(request: JobRequest, terrain: Terrain) -> Need:
         fixed=fixed,
         each=each,
         memory=request.memory,
+        rules=terrain.rules(request),
     )
 
 
@@ -96,6 +98,7 @@ def growth_of(running: RunningJob, terrain: Terrain) -> Need | None:
         impossible=False,
         alternatives=alternatives,
         fixed={},
+        rules=-1,
     )
 
 

@@ -70,7 +70,7 @@ class Standing:
         self._view, self._terrain, self._policy = view, terrain, policy
         self._running = releases_of(view, terrain)
         self._given: list[Release] = []
-        self._room: dict[int, tuple[Alternatives, int]] = {}  # by identity: they are long, and few
+        self._room: dict[int, int] = {}  # by rules
         self._before = self._recalled()
         self._spared: tuple[Promise, Board] | None = None
         self._room_then: tuple[Promise | None, int] = (None, 0)
@@ -100,11 +100,10 @@ class Standing:
         """Return whether there are processors enough, wherever they are; if not, nobody need look closer."""
         if need.unit is UnitType.NODE:
             return True
-        known = self._room.get(id(need.alternatives))
+        known = self._room.get(need.rules) if need.rules >= 0 else None
         if known is None:
-            known = need.alternatives, _most(self.board, need.alternatives)
-            self._room[id(need.alternatives)] = known
-        return need.minimum <= known[1]
+            known = self._room[need.rules] = _most(self.board, need.alternatives)
+        return need.minimum <= known
 
     def surely_delays(self, wish: Wish) -> bool:
         """Return whether the wish would delay the head wherever it ran; if not, look where it would."""
@@ -113,7 +112,7 @@ class Standing:
     def _may_keep_promise(self, need: Need) -> bool:
         """Return whether there will be enough for the head and for the need, by counting as in `may_fit`."""
         head = self.head
-        if head is None or head.promise is None or need.alternatives is not head.need.alternatives:
+        if head is None or head.promise is None or need.rules < 0 or need.rules != head.need.rules:
             return True
         if UnitType.NODE in (need.unit, head.need.unit) or len(need.alternatives) > 1:
             return True

@@ -43,6 +43,7 @@ class Terrain:
         self.alike, self.alike_of = self._grouped()
         self._sorted: dict[tuple[OrderKey, ...], list[int]] = {}
         self._alternatives: dict[Rules, tuple[Order, ...]] = {}
+        self._rules: dict[Rules, int] = {}
         self.needs: dict[JobRequest, Need] = {}
         self.releases: dict[JobId, tuple[RunningJob, Release]] = {}
         self.runs: dict[tuple[JobRequest, tuple[tuple[str, int], ...]], bool] = {}
@@ -71,7 +72,13 @@ class Terrain:
         known = self._alternatives.get(rules)
         if known is None:
             known = self._alternatives[rules] = self._worked_out(rules)
+            self._rules[rules] = len(self._rules)
         return known
+
+    def rules(self, request: JobRequest) -> int:
+        """Return the number of what the request demands of nodes: the same for the same alternatives."""
+        self.alternatives(request)
+        return self._rules[rules_of(request)]
 
     def _worked_out(self, rules: Rules) -> tuple[Order, ...]:
         fit = tuple(
