@@ -12,7 +12,7 @@ from headnode.core.formats.terms import read_terms
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant
 
-LARGE = 16_384  # characters of job file that are read beside the event loop
+LARGE = 16_384  # characters of job files that are read beside the event loop
 
 
 async def read_job(wish: CreateWish, now: Instant) -> tuple[JobSpec, tuple[Item, ...]]:
@@ -24,7 +24,7 @@ async def read_job(wish: CreateWish, now: Instant) -> tuple[JobSpec, tuple[Item,
     report: tuple[Item, ...] = ()
     if wish.jobfile is not None:
         read = _read_file
-        if len(wish.jobfile) > LARGE:
+        if len(wish.jobfile) + sum(map(len, wish.files.values())) > LARGE:
             spec, report = await asyncio.to_thread(read, wish.jobfile, wish)
         else:
             spec, report = read(wish.jobfile, wish)
@@ -34,14 +34,17 @@ async def read_job(wish: CreateWish, now: Instant) -> tuple[JobSpec, tuple[Item,
 
 
 def _read_file(text: str, wish: CreateWish) -> tuple[JobSpec, tuple[Item, ...]]:
-    from headnode.core.formats import (
-        compute_cluster_xml,
-    )  # lxml is large; a head that reads no XML does without
+    from headnode.core.formats import dialects  # a head that reads no job files does without
 
-    spec, report = compute_cluster_xml.read_job(
-        text, awareness=parse_awareness(wish.awareness), strict=wish.strict
+    how = dialects.How(
+        awareness=parse_awareness(wish.awareness),
+        strict=wish.strict,
+        lenient=wish.lenient,
+        language=dialects.dialect_named(wish.dialect).language if wish.dialect else None,
+        files={name: said.encode() for name, said in wish.files.items()},
     )
-    return spec, tuple(report)
+    reading = dialects.read(text, how)
+    return reading.only_job(), reading.report
 
 
 def report_json(report: tuple[Item, ...]) -> Any:

@@ -90,6 +90,7 @@ def refuse_ended(found: Found) -> None:
 def refuse_unfit(desk: Desk, spec: JobSpec) -> None:
     """Refuse what is wrong in itself, or could never run because the cluster is too small."""
     check(spec)
+    _refuse_transfers(spec)
     view = view_of(desk.cluster, desk.now())
     reasons = never_fits(request_of(spec), view.nodes, view.licences) if view.nodes else ()
     if reasons:
@@ -98,6 +99,13 @@ def refuse_unfit(desk: Desk, spec: JobSpec) -> None:
             what="the job can never run on this cluster: " + "; ".join(r.text for r in reasons),
             fix="ask for what is there: see `hn node list`",
         )
+
+
+def _refuse_transfers(spec: JobSpec) -> None:
+    if any(task.extensions for task in spec.tasks):  # transfers are among them: a job in a few words has none
+        from headnode.core.formats.grid import refuse_transfers
+
+        refuse_transfers(spec)
 
 
 async def add_tasks(desk: Desk, by: User, wish: w.AddTasksWish) -> Object:
@@ -239,11 +247,12 @@ def _history(desk: Desk, job: JobId, limit: int) -> list[Object]:
 async def export_job(desk: Desk, by: User, wish: w.ExportWish) -> Object:  # noqa: ARG001
     """Write a job in one of the dialects."""
     from headnode.apps.server.exporting import live_of  # with lxml: only who exports pays for it
-    from headnode.core.formats.compute_cluster_xml import write_job
+    from headnode.core.formats import dialects
 
     found = desk.lookups.job(wish.job)
-    own = found.spec.dialect if found.spec.dialect.startswith(("ccs", "hpcpack")) else "hpcpack"
-    text, report = write_job(found.spec, wish.dialect or own, live=live_of(desk, found))
+    own = found.spec.dialect or "native"
+    dialect = wish.dialect or (own if own in dialects.DIALECTS else "hpcpack")
+    text, report = dialects.write(found.spec, dialect, live_of(desk, found))
     return {"text": text.decode(), "report": report_json(tuple(report))}
 
 

@@ -1,6 +1,6 @@
 """The fields of each verb of the local protocol.  Unknown fields and wrong types are refused here."""
 
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -16,9 +16,12 @@ class JobWish(Wish, frozen=True):
 
 
 class CreateWish(Wish, frozen=True):
-    """create_job."""
+    """create_job.  `files` are those that the job file names, `dialect` what it is read as."""
 
     jobfile: str | None = None
+    files: dict[str, str] = {}
+    dialect: str | None = None
+    lenient: bool = False
     terms: dict[str, Any] = {}
     tasks: list[dict[str, Any]] = []
     strict: bool = False
@@ -114,7 +117,7 @@ class PredictionsWish(Wish, frozen=True):
 class ExportWish(JobWish, frozen=True):
     """export_job."""
 
-    dialect: Literal["ccs", "hpcpack-2008", "hpcpack"] | None = None
+    dialect: str | None = None
 
 
 class WatchWish(Wish, frozen=True):

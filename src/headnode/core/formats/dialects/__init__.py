@@ -1,0 +1,20 @@
+"""Every dialect of job files: recognised by content, read, and written, through one table of names."""
+
+from headnode.core.formats.dialects.reading import How, Reading, locate, read
+from headnode.core.formats.dialects.recognising import language_of
+from headnode.core.formats.dialects.table import DIALECTS, Dialect, Language, dialect_named
+from headnode.core.formats.dialects.writing import rewrite, write
+
+__all__ = [
+    "DIALECTS",
+    "Dialect",
+    "How",
+    "Language",
+    "Reading",
+    "dialect_named",
+    "language_of",
+    "locate",
+    "read",
+    "rewrite",
+    "write",
+]

@@ -1,0 +1,139 @@
+"""Reading a job file of any language."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NoReturn
+
+import msgspec
+
+from headnode.core.formats.dialects.recognising import language_of
+from headnode.core.formats.dialects.table import Language
+from headnode.core.formats.fidelity import Awareness, Report
+from headnode.core.model.errors import BadRequest
+from headnode.core.model.job import JobSpec
+
+if TYPE_CHECKING:
+    from headnode.core.formats.sss import Document
+
+
+class How(msgspec.Struct, frozen=True, kw_only=True):
+    """How to read.
+
+    `language` None recognises it.  `strict` also refuses what the tables of CCS have no room for, in XML of
+    its family; `lenient` mends what is damaged beyond doubt, in SSS and grid; what one of them does not
+    apply to is read the same with and without.  `files` holds the files that a grid job names.
+    """
+
+    awareness: Awareness = Awareness.WARN
+    language: Language | None = None
+    strict: bool = False
+    lenient: bool = False
+    files: Mapping[str, bytes] = {}
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """What a file says: its jobs, in order.  `document` is the file itself where it says more than jobs."""
+
+    dialect: str
+    jobs: tuple[JobSpec, ...]
+    report: Report
+    document: "Document | None" = None
+
+    def only_job(self) -> JobSpec:
+        """Return the one job of the file.
+
+        Raises:  BadRequest ``sss-jobs`` or ``several-jobs``.
+        """
+        if len(self.jobs) == 1:
+            return self.jobs[0]
+        if self.document is not None:
+            refuse_sss()
+        raise BadRequest(
+            code="several-jobs",
+            what=f"the file holds {len(self.jobs)} jobs, and one is wanted",
+            fix="write each into a file of its own",
+        )
+
+
+_AS_USUAL = How()
+
+
+def read(data: bytes | str, how: How = _AS_USUAL) -> Reading:
+    """Read a job file; say what became of everything in it.
+
+    Raises:  BadRequest with line and column: ``not-a-job-file``, what the reader of the language refuses,
+             and ``not-understood`` under awareness policy Reject.
+    """
+    language = how.language or language_of(data)
+    return _READERS[language](data, how)
+
+
+def locate(data: bytes | str, language: Language, refusal: BadRequest) -> BadRequest:
+    """Return a refusal that came after reading with the line and column of the task it names.
+
+    Raises:  BadRequest when `data` cannot be read.
+    """
+    if language is Language.COMPUTE_CLUSTER:
+        from headnode.core.formats import compute_cluster_xml
+
+        return compute_cluster_xml.locate(data, refusal)
+    if language is Language.GRID:
+        from headnode.core.formats import grid
+
+        return grid.locate(data, refusal)
+    if language is Language.NATIVE:
+        from headnode.core.formats import native_form
+
+        return native_form.locate(data, refusal)
+    return refusal
+
+
+def refuse_sss() -> NoReturn:
+    """Refuse to take a job out of an SSS document.
+
+    Raises:  BadRequest ``sss-jobs``, always.
+    """
+    raise BadRequest(
+        code="sss-jobs",
+        what="jobs of the SSS job object can be checked and written in both of its versions, not yet run",
+        fix="write the job in another language, such as native",
+    )
+
+
+def _compute_cluster(data: bytes | str, how: How) -> Reading:
+    from headnode.core.formats import compute_cluster_xml
+
+    spec, report = compute_cluster_xml.read_job(data, awareness=how.awareness, strict=how.strict)
+    return Reading(spec.dialect, (spec,), report)
+
+
+def _sss(data: bytes | str, how: How) -> Reading:
+    from headnode.core.formats import sss
+
+    document, report = sss.read_document(data, awareness=how.awareness, lenient=how.lenient)
+    name = "sss" if document.version is sss.Version.V3_1 else "sss-3.0"
+    return Reading(name, (), report, document)
+
+
+def _grid(data: bytes | str, how: How) -> Reading:
+    from headnode.core.formats import grid
+
+    options = grid.Options(awareness=how.awareness, lenient=how.lenient, files=how.files)
+    spec, report = grid.read_job(data, options)
+    return Reading(spec.dialect, (spec,), report)
+
+
+def _native(data: bytes | str, how: How) -> Reading:  # noqa: ARG001  (all of it is understood)
+    from headnode.core.formats import native_form
+
+    spec, report = native_form.read_job(data)
+    start = data[:1000].lstrip() if isinstance(data, str) else data[:1000].lstrip(b"\xef\xbb\xbf \t\r\n")
+    is_json = start[:1] in ("{", b"{")
+    return Reading("native-json" if is_json else "native", (spec,), report)
+
+
+_READERS = {
+    Language.COMPUTE_CLUSTER: _compute_cluster,
+    Language.SSS: _sss,
+    Language.GRID: _grid,
+    Language.NATIVE: _native,
+}
