@@ -62,3 +62,11 @@ def test_a_header_that_does_not_tell_the_size_is_not_guessed_at(size: str) -> No
 def test_a_line_that_is_no_job_is_named(bad: str) -> None:
     with pytest.raises(BadRequest, match="line 2 is no job in the Standard Workload Format"):
         read_swf(["", bad], 4)
+
+
+@pytest.mark.parametrize("place", [1, 3, 8])
+def test_a_time_that_is_no_time_is_refused_with_its_line(place: int) -> None:
+    fields = ["1", "0", "0", "60", "4", "-1", "-1", "4", "60", *["-1"] * 9]
+    fields[place] = "1" + "0" * 400
+    with pytest.raises(BadRequest, match="line 1 is no job"):
+        read_swf([" ".join(fields)], 128)

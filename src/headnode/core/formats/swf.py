@@ -22,6 +22,7 @@ _SHOWN = 60  # characters of a bad line in an error
 _USED_MEMORY, _REQUESTED_MEMORY = 6, 9  # where they stand; kB for each processor
 _USER, _EXECUTABLE = 11, 13
 _KILOBYTES = 1024  # in a MB
+_LATEST = 10**12  # seconds, 30,000 years: times beyond are no times
 
 Fits = Callable[[int, int], bool]
 """Whether a job of so many processors with so many MB for each could ever run."""
@@ -184,9 +185,12 @@ def _why_not(submit: float, processors: int, size: int, run_time: float) -> Rema
 def _row(line: int, text: str, fields: Sequence[str]) -> _Row:
     try:  # nearly every log has whole numbers only
         submit, run_time, estimate = int(fields[1]), int(fields[3]), int(fields[8])
-        return _Row(int(fields[0]), submit, run_time, int(fields[4]), int(fields[7]), estimate, line)
+        row = _Row(int(fields[0]), submit, run_time, int(fields[4]), int(fields[7]), estimate, line)
     except (IndexError, ValueError):
-        return _row_of_fractions(line, text, fields)
+        row = _row_of_fractions(line, text, fields)
+    if row.submit > _LATEST or row.run_time > _LATEST or row.estimate > _LATEST:
+        raise _bad_line(line, text)
+    return row
 
 
 def _memory(line: int, text: str, fields: Sequence[str]) -> int:
