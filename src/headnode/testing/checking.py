@@ -141,11 +141,14 @@ def _shortened(
     policy: Policy, history: History, asked: frozenset[Promise], broken: PromiseBroken
 ) -> tuple[History, PromiseBroken]:
     """Leave out jobs as long as a promise is still broken without them."""
-    for each in reversed(history.arrivals):
-        fewer = history._replace(arrivals=[other for other in history.arrivals if other is not each])
-        still = _lived(policy, fewer, asked, ()) if fewer.arrivals else None
-        if still is not None:
-            history, broken = fewer, still
+    jobs = len(history.arrivals) + 1
+    while len(history.arrivals) < jobs:
+        jobs = len(history.arrivals)
+        for each in reversed(history.arrivals):
+            fewer = history._replace(arrivals=[other for other in history.arrivals if other is not each])
+            still = _lived(policy, fewer, asked, ()) if fewer.arrivals else None
+            if still is not None:
+                history, broken = fewer, still
     return history, broken
 
 
