@@ -64,6 +64,13 @@ def worlds(nodes: Sequence[NodeView]) -> Iterator[tuple[View, list[Booked]]]:
             runs(2, asks(1), (last.name, 1), minutes_left=2),
         ],
     ]
+    running.append(
+        [
+            runs(1, asks(1), ("b", 1), minutes_left=1),
+            runs(2, asks(1), ("b", 1), minutes_left=4),
+            runs(3, asks(1), (last.name, 1), minutes_left=4),
+        ]
+    )
     booked: list[list[Booked]] = [
         [],
         [(asks(1, minutes=2), 3, (("a", 1),))],
