@@ -127,7 +127,7 @@ def test_a_job_is_made_filled_and_submitted_in_steps(tmp_path: Path) -> None:
         (["job", "list", "/format:xml"], 2, "hn: format 'xml' is unknown; "),
         (["job", "view", "!!"], 2, "hn: this shell has made no job that '!!' could stand for; "),
         (["job", "list", "/scheduler:FAR"], 1, "hn: head node 'FAR' is not reachable from here; "),
-        (["job", "export", "7", "--to", "sss"], 2, "hn: job file language 'sss' is unknown; "),
+        (["job", "export", "7", "--to", "hpcpak"], 2, "hn: there is no job language 'hpcpak'; did you mean"),
         (["node", "view"], 2, "hn: 0 nodes were given; "),
         (["completion", "fish"], 2, "hn: no shell we know is named; "),
         (["job", "submit", "\udcff"], 2, "hn: argument '\\udcff' is not UTF-8; "),
@@ -437,9 +437,10 @@ def test_a_job_file_is_checked_by_line_and_column(tmp_path: Path) -> None:
     good.write_text(JOB_FILE)
     wrong.write_text("<Job>\n <Tasks><Task/></Tasks\n</Job>")
     said = hn("check", str(wrong), str(good), state=tmp_path)
-    second, first = said.stdout.splitlines()
-    assert first == f"{good}: it can be submitted"
-    assert second.startswith(f"{wrong}:3:0: error: not well-formed XML")
+    error, guess, well = said.stdout.splitlines()
+    assert error.startswith(f"{wrong}:3:0: error: not well-formed XML")
+    assert guess == f"{wrong}: taken for Compute Cluster XML; --from LANGUAGE takes it for another"
+    assert well == f"{good}: hpcpack: it can be submitted"
     assert said.returncode == 2
     assert hn("check", str(good), state=tmp_path).returncode == 0
 

@@ -46,6 +46,7 @@ PLACES: dict[str, dict[str, str]] = {
         "up": "up",
         "down": "down",
         "check": "check",
+        "convert": "convert",
         "simulate": "simulate",
         "version": "version",
         "completion": "completion",

@@ -1,11 +1,11 @@
-"""Reads a job file and holds it to every rule that needs no cluster."""
+"""Reads a job file here, without a head, and holds it to every rule that needs no cluster."""
 
-import os
 import re
-from pathlib import Path
 from typing import Any
 
-from headnode.core.formats.compute_cluster_xml import locate, read_job
+from headnode.apps.cli.job_files import files_beside, read_bytes
+from headnode.core.formats.dialects import DIALECTS, How, Reading, language_of, locate, read
+from headnode.core.formats.fidelity import Item
 from headnode.core.model.checks import check, check_runnable
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
@@ -13,56 +13,118 @@ from headnode.core.model.job import JobSpec
 ERROR = "error"
 NOT_RUNNABLE = "not-runnable"
 _PLACE = re.compile(r"line (\d+), column (\d+): ")
+Finding = dict[str, Any]
 
 
-def findings(file: str, *, strict: bool) -> list[dict[str, Any]]:
-    """Return what is to be said of the file; a finding of kind `ERROR` keeps it from being submitted.
+class Source:
+    """A job file: its name, its bytes, and the files it names."""
 
-    Raises:  BadRequest ``job-file`` when it cannot be read.
+    def __init__(self, name: str) -> None:
+        """Read it.
+
+        Raises:  BadRequest ``job-file``.
+        """
+        self.data = read_bytes(name)
+        self.name = "standard input" if name == "-" else name
+        self._files = {beside: text.encode() for beside, text in files_beside(name, self.data).items()}
+
+    def read(self, how: How) -> Reading:
+        """Return what it says.
+
+        Raises:  BadRequest as the reader of its language does.
+        """
+        return read(self.data, How(**{**_fields(how), "files": self._files}))
+
+
+def _fields(how: How) -> dict[str, Any]:
+    return {field: getattr(how, field) for field in how.__struct_fields__}
+
+
+def findings(source: Source, how: How) -> tuple[str, list[Finding]]:
+    """Return what a file was taken for, and all that is to be said of it.
+
+    A finding of kind `ERROR` keeps it from being read, one of kind `NOT_RUNNABLE` from being submitted.
     """
     try:
-        data = Path(file).read_bytes()
-    except OSError as trouble:
-        raise BadRequest(
-            code="job-file",
-            what=f"job file {file!r} cannot be read: {os.strerror(trouble.errno or 0)}",
-            fix="give a file you may read",
-        ) from trouble
-    found: list[dict[str, Any]] = []
-    try:
-        spec, report = read_job(data, strict=strict)
-        found = [
-            {"kind": str(item.kind), "where": item.where, "what": item.what, **_place(item.line, item.column)}
-            for item in report
-        ]
+        reading = source.read(how)
+    except BadRequest as wrong:
+        return _taken_for(source, how), [error_finding(wrong)]
+    found = [finding_of(item) for item in reading.report]
+    language = DIALECTS[reading.dialect].language
+    for spec in reading.jobs:
         try:
             check(spec)
         except BadRequest as wrong:
-            raise locate(data, wrong) from wrong
-        found += _not_runnable(spec)
+            found.append(error_finding(locate(source.data, language, wrong)))
+        else:
+            found += _not_runnable(spec)
+    if not reading.jobs:
+        found += _stays(reading)
+    return reading.dialect, found
+
+
+def _taken_for(source: Source, how: How) -> str:
+    """Return the language of a file that cannot be read; "" when it is in none."""
+    try:
+        return (how.language or language_of(source.data)).value
+    except BadRequest:
+        return ""
+
+
+def _stays(reading: Reading) -> list[Finding]:
+    try:
+        reading.only_job()
     except BadRequest as wrong:
-        found.append(_error(wrong))
-    return found
+        return [_not_runnable_finding(wrong)]
+    return []
 
 
-def _not_runnable(spec: JobSpec) -> list[dict[str, Any]]:
+def _not_runnable(spec: JobSpec) -> list[Finding]:
     """A task without a program is a legal document, and a job that can be kept: not an error of the file."""
     try:
         check_runnable(spec)
+        if spec.dialect.startswith("grid"):
+            from headnode.core.formats.grid import refuse_transfers
+
+            refuse_transfers(spec)
     except BadRequest as wrong:
-        what = f"it can be created but not submitted: {wrong.what}; {wrong.fix}"
-        return [{"kind": NOT_RUNNABLE, "where": "", "what": what, **_place(0, 0)}]
+        return [_not_runnable_finding(wrong)]
     return []
+
+
+def _not_runnable_finding(wrong: BadRequest) -> Finding:
+    what = f"it can be created but not submitted: {wrong.what}; {wrong.fix}"
+    return {"kind": NOT_RUNNABLE, "where": "", "what": what, "code": wrong.code, **_place(0, 0)}
+
+
+def finding_of(item: Item) -> Finding:
+    """Return an item of a fidelity report as `hn` prints it."""
+    return {"kind": str(item.kind), "where": item.where, "what": item.what, **_place(item.line, item.column)}
 
 
 def _place(line: int, column: int) -> dict[str, int | None]:
     return {"line": line or None, "column": column if line else None}
 
 
-def _error(wrong: BadRequest) -> dict[str, Any]:
+def error_finding(wrong: BadRequest) -> Finding:
     """Return an error as a finding; where it says its place in words, as numbers."""
-    place = _PLACE.match(wrong.what)
-    what = wrong.what[place.end() :] if place else wrong.what
-    line, column = (int(place[1]), int(place[2])) if place else (0, 0)
+    line, column, what = parted(wrong.what)
     fix = f"; {wrong.fix}" if wrong.fix else ""
     return {"kind": ERROR, "where": "", "what": what + fix, "code": wrong.code, **_place(line, column)}
+
+
+def parted(what: str) -> tuple[int, int, str]:
+    """Return the line and column that a sentence begins with, 0 and 0 for none, and the rest of it.
+
+    >>> parted("line 4, column 3: no such word")
+    (4, 3, 'no such word')
+    """
+    place = _PLACE.match(what)
+    return (int(place[1]), int(place[2]), what[place.end() :]) if place else (0, 0, what)
+
+
+def in_file(wrong: BadRequest, name: str) -> BadRequest:
+    """Return an error of a file with the file's name before its line and column."""
+    line, column, what = parted(wrong.what)
+    place = f"{name}:{line}:{column}" if line else name
+    return BadRequest(code=wrong.code, what=f"{place}: {what}", fix=wrong.fix)

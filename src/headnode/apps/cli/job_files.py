@@ -1,14 +1,99 @@
-"""Reads a job file as the user, whatever its encoding, as the text the head wants."""
+"""Reads a job file as the user, in any encoding, as the text the head wants, with the files it names."""
 # ruff: noqa: PTH123 (pathlib costs 6 ms of every submit)
 
 import os
+import sys
+
+from headnode.apps.cli.options import Option, usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from headnode.apps.cli.options import Asked
     from headnode.core.model.errors import HeadnodeError
 
+HOW_TO_READ = (
+    Option("from", "LANGUAGE", "Read the file as this job language, when its content is taken for another"),
+    Option("lenient", "", "Mend what is damaged beyond doubt, in SSS and grid files, and report it"),
+    Option("strict", "", "Refuse what the tables of CCS have no room for, in XML files of its family"),
+)
+"""Options of every command that reads job files."""
+
+STANDARD_INPUT = "-"
+
 LARGEST = 48 * 1024 * 1024  # bytes; as JSON it must still fit into one request
+_SUFFIXES = (".xml", ".toml", ".json", ".js")
 _MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+
+
+def job_file_among(words: "Sequence[str]") -> str | None:
+    """Return the job file that is meant by the words behind the options; None when they are a program.
+
+    A job file is told by its name, and by not being executable.  A .js file must also be there.
+    Raises:  BadRequest ``usage`` when something follows it.
+    """
+    name = words[0] if words else ""
+    if name != STANDARD_INPUT and not _looks_like_one(name):
+        return None
+    if len(words) > 1:
+        what = f"{words[1]!r} stands behind the job file {name!r}, where only a program has arguments"
+        raise usage(what, f"write options before it: hn job submit [options] {name}")
+    return name
+
+
+def _looks_like_one(name: str) -> bool:
+    if not name.lower().endswith(_SUFFIXES):
+        return False
+    if os.path.isfile(name):  # noqa: PTH113
+        return not os.access(name, os.X_OK)
+    return not name.lower().endswith(".js") and not any(mark in name for mark in " \t\n;|&")
+
+
+def refuse_how(asked: "Asked") -> None:
+    """Refuse to be told how a job file is to be read where there is none.
+
+    Raises:  BadRequest ``usage``.
+    """
+    for option in HOW_TO_READ:
+        if option.name in asked.options:
+            raise usage(
+                f"option {option.name!r} says how a job file is read, and none was given", "leave it out"
+            )
+
+
+def described_by(asked: "Asked", path: str) -> "dict[str, Any]":
+    """Return what the head is told of the job file at `path`: its text, the files it names, how to read it.
+
+    Raises:  BadRequest ``job-file``.
+    """
+    text = read_job_file(path)
+    return {
+        "jobfile": text,
+        "files": files_beside(path, text) or None,
+        "dialect": asked.text("from"),
+        "lenient": asked.flag("lenient") or None,
+        "strict": asked.flag("strict") or None,
+    }
+
+
+def read_bytes(path: str) -> bytes:
+    """Return the bytes of the job file at `path`; ``-`` is standard input.
+
+    Raises:  BadRequest ``job-file``.
+    """
+    try:
+        if path == STANDARD_INPUT:
+            data = sys.stdin.buffer.read(LARGEST + 1)
+        else:
+            with open(path, "rb") as file:
+                data = file.read(LARGEST + 1)
+    except OSError as trouble:
+        raise _unreadable(path, trouble) from trouble
+    if len(data) > LARGEST:
+        raise _bad(f"job file {path!r} is larger than {LARGEST} bytes", "use a sweep instead of many tasks")
+    return data
 
 
 def read_job_file(path: str) -> str:
@@ -16,13 +101,7 @@ def read_job_file(path: str) -> str:
 
     Raises:  BadRequest ``job-file``.
     """
-    try:
-        with open(path, "rb") as file:
-            data = file.read(LARGEST + 1)
-    except OSError as trouble:
-        raise _unreadable(path, trouble) from trouble
-    if len(data) > LARGEST:
-        raise _bad(f"job file {path!r} is larger than {LARGEST} bytes", "use a sweep instead of many tasks")
+    data = read_bytes(path)
     declared = _declared_encoding(data)
     mark = next((name for mark, name in _MARKS if data.startswith(mark)), "")
     encoding = mark or declared or "utf-8"
@@ -31,6 +110,24 @@ def read_job_file(path: str) -> str:
     except (UnicodeDecodeError, LookupError) as trouble:
         raise _bad(f"job file {path!r} is not {encoding}: {trouble}", "save it as UTF-8") from trouble
     return _declare_utf8(text)
+
+
+def files_beside(path: str, text: "str | bytes") -> "dict[str, str]":
+    """Return the files that a grid job names, which lie beside it; those that are not there are left out.
+
+    Raises:  BadRequest ``job-file`` when one cannot be read, or they are too large together.
+    """
+    named = b'"filename"' if isinstance(text, bytes) else '"filename"'
+    if named not in text:  # type: ignore[operator]  # both are bytes, or both are text
+        return {}
+    from headnode.core.formats.grid import files_named
+
+    beside = os.path.dirname(path)  # noqa: PTH120
+    places = {name: os.path.join(beside, name) for name in files_named(text)}  # noqa: PTH118
+    files = {name: read_job_file(place) for name, place in places.items() if os.path.isfile(place)}  # noqa: PTH113
+    if sum(map(len, files.values())) > LARGEST // 2:
+        raise _bad(f"the files that {path!r} names are larger than {LARGEST // 2} bytes", "use a sweep")
+    return files
 
 
 def _declared_encoding(data: bytes) -> str:

@@ -1,7 +1,8 @@
 """``hn check``: is this job file right?  Reads it here; no head is needed."""
 
 from headnode.apps.cli.command import Command
-from headnode.apps.cli.options import Option, usage
+from headnode.apps.cli.job_files import HOW_TO_READ
+from headnode.apps.cli.options import usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -10,34 +11,62 @@ if TYPE_CHECKING:
     from headnode.apps.cli.options import Asked
     from headnode.apps.cli.output import Output
     from headnode.apps.client.client import Client
+    from headnode.core.formats.dialects import How
 
 
 def run(asked: "Asked", _client: "Client", out: "Output") -> int:
     """Print what is wrong with each file and what will have no effect; 2 if anything is wrong."""
-    from headnode.apps.cli.fidelity import WORTH_TELLING, line
-    from headnode.apps.cli.job_checks import ERROR, NOT_RUNNABLE, findings
-
     if not asked.words:
         raise usage("no job file was given", "write: hn check FILE")
-    strict, worst = asked.flag("strict"), 0
-    for file in asked.words:
-        found = findings(file, strict=strict)
-        wrong = any(finding["kind"] == ERROR for finding in found)
-        worst = 2 if wrong else worst
-        stays = any(finding["kind"] == NOT_RUNNABLE for finding in found)
-        shown = (ERROR, NOT_RUNNABLE, *WORTH_TELLING)
-        told = [line(finding, file) for finding in found if finding["kind"] in shown]
-        verdict = [] if wrong or stays else _verdict(file, told)
-        out.text("\n".join([*told, *verdict]), _data(file, wrong, found))
-    return worst
+    how = how_asked(asked)
+    return max(_check(file, how, out) for file in asked.words)
 
 
-def _verdict(file: str, told: list[str]) -> list[str]:
-    return [f"{file}: it can be submitted" + (", with the differences above" if told else "")]
+def how_asked(asked: "Asked") -> "How":
+    """Return how job files are to be read."""
+    from headnode.core.formats.dialects import How, dialect_named
+    from headnode.core.formats.fidelity import parse_awareness
+
+    named = asked.text("from")
+    return How(
+        awareness=parse_awareness(asked.text("awareness") or "warn"),
+        language=dialect_named(named).language if named is not None else None,
+        strict=asked.flag("strict"),
+        lenient=asked.flag("lenient"),
+    )
 
 
-def _data(file: str, wrong: bool, found: "list[dict[str, Any]]") -> "dict[str, Any]":
-    return {"file": file, "valid": not wrong, "findings": found}
+def _check(name: str, how: "How", out: "Output") -> int:
+    from headnode.apps.cli.fidelity import WORTH_TELLING, line
+    from headnode.apps.cli.job_checks import ERROR, NOT_RUNNABLE, Source, error_finding, findings
+    from headnode.core.model.errors import BadRequest
+
+    try:
+        source = Source(name)
+    except BadRequest as away:
+        out.text(line(error_finding(away), name), _data(name, "", False, [error_finding(away)]))
+        return away.exit_status
+    taken_for, found = findings(source, how)
+    kinds = {finding["kind"] for finding in found}
+    told = [line(one, source.name) for one in found if one["kind"] in (ERROR, NOT_RUNNABLE, *WORTH_TELLING)]
+    if ERROR in kinds:
+        told += _guess(source.name, taken_for)
+    elif NOT_RUNNABLE in kinds:
+        told.append(f"{source.name}: {taken_for}: it can be read")
+    else:
+        differs = ", with the differences above" if told else ""
+        told.append(f"{source.name}: {taken_for}: it can be submitted{differs}")
+    out.text("\n".join(told), _data(source.name, taken_for, ERROR not in kinds, found))
+    return BadRequest.exit_status if ERROR in kinds else 0
+
+
+def _guess(file: str, taken_for: str) -> "list[str]":
+    """Tell what a wrong file was taken for: another language may have been meant."""
+    return [f"{file}: taken for {taken_for}; --from LANGUAGE takes it for another"] if taken_for else []
+
+
+def _data(file: str, taken_for: str, valid: bool, found: "list[dict[str, Any]]") -> "dict[str, Any]":
+    return {"file": file, "dialect": taken_for or None, "valid": valid, "findings": found}
 
 
 COMMANDS = (
@@ -46,8 +75,11 @@ COMMANDS = (
         "FILE...",
         "Tell what is wrong with a job file, by line and column",
         run,
-        options=(Option("strict", "", "Hold it to the widths that the Compute Cluster tables publish, too"),),
-        example="hn check sweep.xml",
-        notes=("Exit status 0, or 2 when a file could not be submitted. Nothing is sent to a head.",),
+        options=HOW_TO_READ,
+        example="hn check sweep.xml flow.toml",
+        notes=(
+            "Every job language is known by its content; - is standard input. Nothing is sent to a head.",
+            "Exit status 0, or 2 when a file is wrong.",
+        ),
     ),
 )

@@ -2,6 +2,7 @@
 
 from headnode.apps.cli.command import Command
 from headnode.apps.cli.described import job_terms
+from headnode.apps.cli.job_files import HOW_TO_READ, described_by, job_file_among, refuse_how
 from headnode.apps.cli.last_job import remember
 from headnode.apps.cli.options import Option, usage
 from headnode.apps.cli.terms import JOB_OPTIONS
@@ -15,18 +16,15 @@ if TYPE_CHECKING:
 
 def run(asked: "Asked", client: "Client", out: "Output") -> int:
     """Make the job and print its id, which is the fourth word for scripts that cut it out."""
-    if asked.words:
+    file = asked.text("jobfile") or job_file_among(asked.words)
+    if asked.words and asked.words != [file]:
         raise usage(
             f"a new job takes no program, such as {asked.words[0]!r}", "add tasks with: hn job add ID"
         )
-    file = asked.text("jobfile")
-    text = None
-    if file is not None:
-        from headnode.apps.cli.job_files import read_job_file
-
-        text = read_job_file(file)
-    strict = asked.flag("strict") or None
-    answer = client.ask("create_job", terms=job_terms(asked) or None, jobfile=text, strict=strict)
+    if file is None:
+        refuse_how(asked)
+    described = described_by(asked, file) if file is not None else {}
+    answer = client.ask("create_job", terms=job_terms(asked) or None, **described)
     remember(int(answer["job"]))
     if answer.get("report"):
         from headnode.apps.cli.fidelity import tell
@@ -39,12 +37,12 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
 COMMANDS = (
     Command(
         "new",
-        "[job options]",
+        "[job options] [JOBFILE]",
         "Make a job without submitting it",
         run,
         options=(
             Option("jobfile", "FILE", "Take the job from this file; options given beside it win"),
-            Option("strict", "", "Refuse what the published limits of the file's language do not allow"),
+            *HOW_TO_READ,
             *JOB_OPTIONS,
         ),
         example="hn job new /jobname:flow /numprocessors:1-4",

@@ -2,6 +2,7 @@
 
 from headnode.apps.cli.command import Command
 from headnode.apps.cli.described import job_terms, only_task_terms
+from headnode.apps.cli.job_files import HOW_TO_READ, described_by, job_file_among, refuse_how
 from headnode.apps.cli.last_job import remember
 from headnode.apps.cli.options import Option, usage
 from headnode.apps.cli.terms import JOB_OPTIONS, TASK_OPTIONS
@@ -18,7 +19,7 @@ _JOB_SPELLINGS = {spelling for option in JOB_OPTIONS for spelling in option.spel
 OPTIONS = (
     Option("id", "ID", "Submit the job that 'hn job new' made"),
     Option("jobfile", "FILE", "Submit the job this file describes; options given beside it win"),
-    Option("strict", "", "Refuse what the published limits of the job file's language do not allow"),
+    *HOW_TO_READ,
     Option("awareness", "WORD", "reject, warn (default) or ignore what the job file asks and cannot be had"),
     Option(
         "dryrun",
@@ -34,6 +35,8 @@ OPTIONS = (
 
 def run(asked: "Asked", client: "Client", out: "Output") -> int:
     """Submit one job; remember its id for this shell; wait for its end if told to.  Or only say what if."""
+    if "jobfile" not in asked.options and (file := job_file_among(asked.words)):
+        asked.options["jobfile"], asked.words = [file], []
     if "password" in asked.options:
         out.note("the password was not needed and is ignored; others can read it on a command line")
     if asked.flag("dryrun"):
@@ -64,8 +67,10 @@ def _request(asked: "Asked") -> "dict[str, Any]":
     if [made is not None, file is not None, bool(words)].count(True) != 1:
         raise usage(
             "it is not clear what to submit",
-            "give one of: a program with its arguments, /jobfile:FILE, or /id:ID",
+            "give one of: a program with its arguments, a job file, or /id:ID",
         )
+    if file is None:
+        refuse_how(asked)
     terms = job_terms(asked) or None
     if not words:
         _refuse_task_options(asked)
@@ -87,13 +92,10 @@ def _refuse_task_options(asked: "Asked") -> None:
 
 
 def _file_fields(asked: "Asked", file: str) -> "dict[str, Any]":
-    from headnode.apps.cli.job_files import read_job_file
-
     awareness = (asked.text("awareness") or "warn").lower()
     if awareness not in ("reject", "warn", "ignore"):
         raise usage(f"awareness {awareness!r} is unknown", "choose reject, warn or ignore")
-    strict = asked.flag("strict") or None
-    return {"jobfile": read_job_file(file), "strict": strict, "awareness": awareness}
+    return {**described_by(asked, file), "awareness": awareness}
 
 
 def _wait(job: int, client: "Client", out: "Output") -> int:
@@ -105,13 +107,15 @@ def _wait(job: int, client: "Client", out: "Output") -> int:
 COMMANDS = (
     Command(
         "submit",
-        "[options] PROGRAM [ARGUMENT...]",
-        "Submit a job",
+        "[options] PROGRAM [ARGUMENT...] | JOBFILE",
+        "Submit a job: a program, or what a job file describes",
         run,
         options=OPTIONS,
         example="hn job submit /numprocessors:4 /runtime:1:30 mpiexec ./solve input.dat",
         notes=(
             "Everything from the program on is left alone; a single word is taken as a whole command line.",
+            "A word that ends in .xml, .toml, .json or .js and is no executable file is a job file, - the "
+            "one on standard input; its content tells its job language.",
             "/numprocessors, /numnodes and /numsockets count for the job and its task; the instances of a "
             "/parametric sweep take one each.",
             "With --dry-run the head checks the job as if it was submitted, and tells what would become of "

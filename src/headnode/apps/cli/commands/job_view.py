@@ -2,7 +2,7 @@
 
 from headnode.apps.cli.command import FORMAT, Command
 from headnode.apps.cli.ids import job_id
-from headnode.apps.cli.options import Option
+from headnode.apps.cli.options import Option, usage
 from headnode.apps.cli.screens.job import view
 from headnode.apps.cli.sheet import Sheet
 
@@ -16,12 +16,26 @@ if TYPE_CHECKING:
 def run(asked: "Asked", client: "Client", out: "Output") -> int:
     """Show the job."""
     number = job_id(asked.words)
+    if "to" in asked.options:
+        return _in_words(number, asked, client, out)
     job = client.ask("job", job=number)["job"]
     history = asked.flag("history")
     if history:
         job["history"] = client.ask("history", job=number)["history"]
     out.sheet(Sheet("Id", [view(job, detailed=asked.flag("detailed"), history=history)], job))
     return 0
+
+
+def _in_words(job: int, asked: "Asked", client: "Client", out: "Output") -> int:
+    """Show the job in a job language."""
+    from headnode.apps.cli.commands.job_export import export
+
+    for other in ("detailed", "history", "format"):
+        if other in asked.options:
+            raise usage(
+                f"option {other!r} is about the page, and --to prints a job file", "leave one of them out"
+            )
+    return export(job, asked.text("to"), client, out)
 
 
 COMMANDS = (
@@ -33,6 +47,7 @@ COMMANDS = (
         options=(
             Option("detailed", "", "Show all that its owner asked for"),
             Option("history", "", "Show what happened to it"),
+            Option("to", "LANGUAGE", "Show it in a job language, as 'hn job export' does"),
             FORMAT,
         ),
         example="hn job view 12 /detailed /history",

@@ -1,0 +1,114 @@
+"""``hn convert``: a job file in another job language, and what became of every word."""
+
+from headnode.apps.cli.command import Command
+from headnode.apps.cli.commands.check import how_asked
+from headnode.apps.cli.job_files import HOW_TO_READ
+from headnode.apps.cli.options import Option, usage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from headnode.apps.cli.job_checks import Source
+    from headnode.apps.cli.options import Asked
+    from headnode.apps.cli.output import Output
+    from headnode.apps.client.client import Client
+    from headnode.core.formats.dialects import How
+
+REJECTED = "not-understood"  # the code of what awareness policy Reject refuses
+
+
+def run(asked: "Asked", _client: "Client", out: "Output") -> int:
+    """Print the job in the other language; tell beside it what became of it."""
+    from headnode.apps.cli.job_checks import Source, in_file
+    from headnode.apps.cli.screens.fidelity import page
+    from headnode.core.model.errors import BadRequest
+
+    to, how = _wanted(asked), how_asked(asked)
+    source = Source(asked.words[0])
+    try:
+        text, report = _converted(source, how, to)
+    except BadRequest as wrong:
+        placed = in_file(wrong, source.name)
+        if wrong.code != REJECTED:
+            raise placed from wrong
+        out.problem(placed)
+        return 1
+    path = asked.text("report")
+    if path is not None:
+        _save(path, report)
+    if out.for_people:
+        out.note(page(report))
+    if asked.flag("json"):
+        out.said("", {**report, "text": text.decode()})
+    else:
+        out.raw(text if text.endswith(b"\n") else text + b"\n")
+    return 0
+
+
+def _wanted(asked: "Asked") -> str:
+    """Return the name of the dialect that is asked for."""
+    from headnode.core.formats.dialects import DIALECTS, dialect_named
+
+    if len(asked.words) != 1:
+        raise usage("one job file is converted at a time", "write: hn convert FILE --to LANGUAGE")
+    wanted = asked.text("to")
+    if wanted is None:
+        raise usage("it was not said into which job language", f"add --to and one of: {', '.join(DIALECTS)}")
+    return dialect_named(wanted).name
+
+
+def _converted(source: "Source", how: "How", to: str) -> "tuple[bytes, dict[str, Any]]":
+    """Return the job in dialect `to`, and the report of reading and of writing it."""
+    from headnode.apps.cli.job_checks import finding_of
+    from headnode.core.formats.dialects import rewrite
+    from headnode.core.formats.fidelity import honour
+
+    reading = source.read(how)
+    text, written = rewrite(reading, to)
+    told = {"reading": reading.report, "writing": honour(how.awareness, written)}
+    items = [{"when": when, **finding_of(item)} for when, report in told.items() for item in report]
+    return text, {"file": source.name, "from": reading.dialect, "to": to, "items": items}
+
+
+def _save(path: str, report: "dict[str, Any]") -> None:
+    """Write the report as JSON, as the user.
+
+    Raises:  BadRequest ``report-file``.
+    """
+    import json
+    from pathlib import Path
+
+    from headnode.core.model.errors import BadRequest
+
+    try:
+        Path(path).write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    except (OSError, ValueError) as trouble:
+        what = f"the report cannot be written to {path!r}: {trouble}"
+        raise BadRequest(code="report-file", what=what, fix="name a file you may write") from trouble
+
+
+COMMANDS = (
+    Command(
+        "convert",
+        "FILE",
+        "Write a job file in another job language, and tell what became of every word",
+        run,
+        options=(
+            Option(
+                "to",
+                "LANGUAGE",
+                "ccs, hpcpack-2008, hpcpack, sss, sss-3.0, grid, grid-task, native or native-json",
+            ),
+            Option("report", "FILE", "Write the report there too, as JSON"),
+            Option("awareness", "WORD", "reject, warn (default) or ignore what is lost"),
+            *HOW_TO_READ,
+        ),
+        example="hn convert job.xml --to native > job.toml",
+        notes=(
+            "The job goes to standard output, the report to standard error; - is standard input.",
+            "Exit status 1 when awareness reject refuses it, 2 when the file is wrong or the language cannot "
+            "hold such a job.",
+        ),
+    ),
+)
