@@ -38,6 +38,7 @@ REQUESTS = [
     asks(2, minutes=2, required_nodes=("a", "c")),
     asks(2, minutes=2, requested_nodes=("b", "c")),
     asks(3, minutes=2, node_share=2),
+    asks(3, minutes=2, node_share=2, requested_nodes=("a", "b")),
     asks(1, minutes=2, licences=(Licence("x", 2),)),
     asks(2, minutes=2, licences=(Licence("x", None),)),
     asks(2, 4, 2),
@@ -64,13 +65,8 @@ def worlds(nodes: Sequence[NodeView]) -> Iterator[tuple[View, list[Booked]]]:
             runs(2, asks(1), (last.name, 1), minutes_left=2),
         ],
     ]
-    running.append(
-        [
-            runs(1, asks(1), ("b", 1), minutes_left=1),
-            runs(2, asks(1), ("b", 1), minutes_left=4),
-            runs(3, asks(1), (last.name, 1), minutes_left=4),
-        ]
-    )
+    in_parts = [runs(1, asks(1), ("b", 1), minutes_left=1), runs(2, asks(1), ("b", 1), minutes_left=4)]
+    running += [in_parts, [*in_parts, runs(3, asks(1), (last.name, 1), minutes_left=4)]]
     booked: list[list[Booked]] = [
         [],
         [(asks(1, minutes=2), 3, (("a", 1),))],

@@ -173,6 +173,25 @@ def test_a_job_without_a_limit_may_not_take_the_place_that_others_behind_already
 
 
 @BOTH
+def test_a_job_without_a_limit_does_not_grow_into_the_place_of_one_ahead_of_it(policy: str) -> None:
+    running = [runs(1, asks(1), ("a", 1)), runs(9, asks(1, 3), ("a", 1), wants=2)]
+    made = POLICIES[policy](scene([node("a", 4)], running, [(2, asks(3))]))
+    assert not made.grows
+    limited = [running[0], runs(9, asks(1, 3, 5), ("a", 1), wants=2, minutes_left=5)]
+    assert len(POLICIES[policy](scene([node("a", 4)], limited, [(2, asks(3))])).grows) == 1
+
+
+@BOTH
+def test_beyond_the_depth_too_its_place_is_left_to_it(policy: str) -> None:
+    solver = (Licence("x", 1),)
+    running = [runs(1, asks(1), ("a", 1)), runs(5, asks(1, licences=solver), ("a", 1), minutes_left=5)]
+    queue = [(6, asks(4)), (7, asks(1, minutes=5, licences=solver)), (8, asks(1)), (9, asks(1, minutes=1))]
+    made = POLICIES[policy](scene([node("a", 4)], running, queue, {"x": (1, 0)}, depth=1))
+    assert slots(made) == {7: 5}
+    assert started(made) == [9]
+
+
+@BOTH
 def test_a_job_that_can_never_run_holds_up_nobody_and_is_told_so(policy: str) -> None:
     queue = [(2, asks(9)), (3, asks(4)), (4, asks(1, minutes=1))]
     made = POLICIES[policy](scene([node("a", 4)], [runs(1, asks(1), ("a", 1))], queue))
