@@ -23,7 +23,7 @@ from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant
 from headnode.core.model.task import TaskSpec
 from headnode.core.model.user import User
-from headnode.core.scheduling.decision import Plan, Reason, Start, Wait, Why
+from headnode.core.scheduling.decision import Plan, Reason, Reservation, Start, Wait, Why
 from headnode.core.scheduling.policies import POLICIES, Policy
 from headnode.core.scheduling.view import View
 from headnode.engine.engine import Engine
@@ -173,9 +173,35 @@ def gives_one_node_twice(view: View) -> Plan:
     return Plan(starts, (), {})
 
 
+def gives_no_reason(view: View) -> Plan:
+    return Plan((), (), {each.request: Wait(()) for each in view.queue})
+
+
+def gives_words_for_reasons(view: View) -> Plan:
+    return Plan((), (), {each.request: Wait(("it is late",)) for each in view.queue})  # type: ignore[arg-type]
+
+
+def promises_the_past(view: View) -> Plan:
+    (waiting,) = view.queue
+    turn = waiting.turns[0]
+    wait = Wait((Reason(Why.POLICY, "later"),))
+    kept = Reservation(turn[2], Instant(view.now - 1), (("a", 1),), turn, waiting.request)
+    return Plan((), (), {waiting.request: wait}, (kept,))
+
+
+def promises_a_ghost(view: View) -> Plan:
+    made = promises_the_past(view)
+    ghost = msgspec.structs.replace(made.reservations[0], job=77, at=view.now)
+    return msgspec.structs.replace(made, reservations=(ghost,))
+
+
 @pytest.mark.parametrize(
     ("policy", "told"),
     [
+        (gives_no_reason, "reasons are Reason(Why, text)"),
+        (gives_words_for_reasons, "reasons are Reason(Why, text)"),
+        (promises_the_past, "at 999.0, and now is 1000.0"),
+        (promises_a_ghost, "nobody waits for that"),
         (gives_too_much, "'a' has not so much for it"),
         (gives_one_node_twice, "a node twice"),
         (raises, "ZeroDivisionError: no nodes at night"),

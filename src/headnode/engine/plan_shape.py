@@ -1,7 +1,7 @@
 """Whether what a stranger's policy answers is a plan, and a lawful one; `decide` says whether it is stale."""
 
 from headnode.core.model.job import JobRequest
-from headnode.core.scheduling.decision import Grow, Plan, Reservation, Start, Wait
+from headnode.core.scheduling.decision import Grow, Plan, Reason, Reservation, Start, Wait, Why
 from headnode.core.scheduling.lawful import unlawful
 from headnode.core.scheduling.view import View
 from headnode.core.scheduling.waits import Waits
@@ -18,7 +18,12 @@ def fault(answer: object, view: View) -> str:
         if type(each.job) is not int or not _are_shares(each.allocation):
             what = f"its plan gives job {each.job!r} {each.allocation!r}"
             return f"{what}; an allocation is pairs of node and processors"
-    return _untold(answer, view) or _impatient(answer, view) or unlawful(answer, view)
+    return (
+        _untold(answer, view)
+        or _not_reserved(answer, view)
+        or _impatient(answer, view)
+        or unlawful(answer, view)
+    )
 
 
 def _are_shares(allocation: object) -> bool:
@@ -48,7 +53,32 @@ def _untold(plan: Plan, view: View) -> str:
         return ""
     strange: list[object] = [each for each in plan.waits if not isinstance(each, JobRequest)]
     strange += [each for each in plan.waits.values() if not isinstance(each, Wait)]
-    return f"its plan has {_kind(strange[0])} among its waits" if strange else ""
+    if strange:
+        return f"its plan has {_kind(strange[0])} among its waits"
+    unread = [each for each in plan.waits.values() if not _is_readable(each)]
+    return f"its plan lets jobs wait with {unread[0]!r}; reasons are Reason(Why, text)" if unread else ""
+
+
+def _is_readable(wait: Wait) -> bool:
+    return (
+        isinstance(wait.reasons, tuple)
+        and bool(wait.reasons)
+        and all(isinstance(each, Reason) and isinstance(each.why, Why) for each in wait.reasons)
+        and type(wait.not_before) in (int, float)
+    )
+
+
+def _not_reserved(plan: Plan, view: View) -> str:
+    """Say which reservation is for nobody, or for no time to come."""
+    waiting = (
+        {turn[2]: each.request for each in view.queue for turn in each.turns} if plan.reservations else {}
+    )
+    for each in plan.reservations:
+        if not isinstance(each, Reservation) or waiting.get(each.job) != each.request:
+            return f"its plan reserves {each!r}, but nobody waits for that"
+        if type(each.at) not in (int, float) or not each.at >= view.now:
+            return f"its plan reserves for job {each.job} at {each.at!r}, and now is {view.now!r}"
+    return ""
 
 
 def _impatient(plan: Plan, view: View) -> str:

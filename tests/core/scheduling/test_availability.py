@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from headnode.core.model.job import JobRequest, Licence, UnitType
+from headnode.core.model.job import JobRequest, Licence, NodeGroupOp, UnitType
 from headnode.core.scheduling.availability import Availability
 from headnode.core.scheduling.board import Board
 from headnode.core.scheduling.decision import Shares
@@ -41,10 +41,16 @@ REQUESTS = [
     asks(3, minutes=2, node_share=2, requested_nodes=("a", "b")),
     asks(1, minutes=2, licences=(Licence("x", 2),)),
     asks(2, minutes=2, licences=(Licence("x", None),)),
+    asks(2, minutes=2, node_groups=("g", "h"), node_group_op=NodeGroupOp.UNIFORM),
+    asks(3, minutes=2, node_groups=("h", "g"), node_group_op=NodeGroupOp.UNIFORM),
     asks(2, 4, 2),
     asks(2, 4, 2, start_at_maximum=True),
 ]
-NODES = [node("a", 2, memory=8), node("b", 2, memory=12), node("c", 1, memory=4)]
+NODES = [
+    node("a", 2, memory=8, groups=("g",)),
+    node("b", 2, memory=12, groups=("h",)),
+    node("c", 1, memory=4, groups=("g", "h")),
+]
 ALIKE = [node("a", 2, memory=8), node("b", 2, memory=8), node("c", 2, memory=8)]
 
 

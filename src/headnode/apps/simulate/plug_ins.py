@@ -25,9 +25,9 @@ def _strict(name: str, policy: Policy) -> Policy:
     def plan(view: View, /) -> Plan:
         try:
             made = policy(view)
+            wrong = fault(made, view)
         except Exception as error:  # a stranger's code may raise anything
             raise _failed(name, f"{type(error).__name__}: {error}") from error
-        wrong = fault(made, view)
         if wrong:
             raise _failed(name, wrong)
         return made
