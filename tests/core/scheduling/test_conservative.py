@@ -123,6 +123,21 @@ def test_a_kept_slot_whose_time_has_come_starts_also_where_names_were_examples()
     assert [start.allocation for start in made.starts] == [(("a", 2),), (("b", 2),)]
 
 
+def test_names_that_were_examples_are_bound_in_the_order_of_the_starts() -> None:
+    """Job 4 wants one node, so nodes are told apart now; both reservations had named node a."""
+    nodes = [node(name, 1) for name in "abc"]
+    running = [
+        runs(number, asks(1), (name, 1), minutes_left=left)
+        for number, name, left in ((7, "a", 10), (8, "b", 20), (9, "c", 20))
+    ]
+    two, one = asks(2, minutes=5), asks(1, minutes=30)
+    before = [reserved(2, two, ("a", 1), ("b", 1), minutes=20), reserved(3, one, ("a", 1), minutes=10)]
+    queue = [(2, two), (3, one), (4, asks(1, minutes=5, single_node=True))]
+    made = plan(scene(nodes, running, queue, before=before, freed=False))
+    assert slots(made) == {2: 20, 3: 10, 4: 25}
+    assert made.reservations[0].allocation == (("b", 1), ("c", 1))
+
+
 def test_a_reservation_that_is_overdue_is_kept_from_now_on() -> None:
     request = asks(2, minutes=5)
     before = [reserved(2, request, ("a", 2), minutes=-3)]
