@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 import tomllib
 from collections.abc import Callable, Sequence
 from importlib.metadata import Distribution, EntryPoint
@@ -254,9 +255,11 @@ def test_plug_ins_are_among_the_choices_of_the_scheduling_policy() -> None:
     assert check_parameter("schedulingpolicy", "night", there_are).choices[-1] == "night"
 
 
-def hn(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    """Run hn where the packages of a folder are installed."""
+def hn(folder: Path, *words: str, state: Path | None = None) -> "subprocess.CompletedProcess[str]":
+    """Run hn where the packages of a folder are installed, for the head with this state."""
     environment = {**os.environ, "PYTHONPATH": str(folder)}
+    if state is not None:
+        environment["HEADNODE_STATE"] = str(state)
     command = [sys.executable, "-m", "headnode.apps.cli", *words]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
@@ -315,3 +318,28 @@ def test_reasons_are_what_a_plug_in_makes_them() -> None:
     house.choose("night")
     assert house.submit() is JobState.QUEUED
     assert house.roster.trouble("night") == ""
+
+
+def test_a_head_finds_its_plug_ins_offers_them_and_says_what_is_wrong_with_others(tmp_path: Path) -> None:
+    site, state = tmp_path / "site", tmp_path / "state"
+    installed_example(site)
+    install(site, "strange", {}, gone="no_such_module_here:plan")
+    environment = {**os.environ, "PYTHONPATH": str(site), "HEADNODE_STATE": str(state)}
+    state.mkdir()
+    command = [sys.executable, "-m", "headnode.apps.server", "--state", str(state), "--processors", "1"]
+    with (tmp_path / "log").open("wb") as log, subprocess.Popen(command, env=environment, stderr=log) as head:
+        try:
+            deadline = time.monotonic() + 30
+            while not (state / "head.sock").exists() and time.monotonic() < deadline:
+                time.sleep(0.05)
+            seen = hn(site, "cluster", "view", state=state)
+            assert "Plug-ins" in seen.stdout, seen
+            assert "shortest-first; gone (strange (no_such_module_here:plan) does not load" in seen.stdout
+            chosen = hn(site, "cluster", "params", "SchedulingPolicy=shortest-first", state=state)
+            assert "conservative-replan, shortest-first" in chosen.stdout, chosen
+            refused = hn(site, "cluster", "params", "SchedulingPolicy=gone", state=state)
+            assert (refused.returncode, "shortest-first" in refused.stderr) == (2, True)
+        finally:
+            hn(site, "down", state=state)
+            head.terminate()
+    assert "the policy gone cannot be used" in (tmp_path / "log").read_text()

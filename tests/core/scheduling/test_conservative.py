@@ -138,6 +138,16 @@ def test_names_that_were_examples_are_bound_in_the_order_of_the_starts() -> None
     assert made.reservations[0].allocation == (("b", 1), ("c", 1))
 
 
+def test_who_owns_a_node_need_not_count_its_memory() -> None:
+    """Half of the node is as much as its memory is enough for; all of it is held."""
+    owner = asks(1, minutes=5, exclusive=True, memory=4)
+    before = [reserved(3, owner, ("a", 2), minutes=10)]
+    running = [runs(1, asks(2), ("a", 2), minutes_left=10)]
+    queue = [(3, owner), (4, asks(2, minutes=5), 3000)]
+    made = plan(scene([node("a", 2, memory=4)], running, queue, before=before, freed=False))
+    assert slots(made) == {3: 10, 4: 15}
+
+
 def test_a_reservation_that_is_overdue_is_kept_from_now_on() -> None:
     request = asks(2, minutes=5)
     before = [reserved(2, request, ("a", 2), minutes=-3)]
