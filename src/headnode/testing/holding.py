@@ -8,10 +8,9 @@ import msgspec
 from headnode.core.model.job import JobRequest
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.scheduling.decision import Shares
-from headnode.core.scheduling.need import memory_of
 from headnode.core.scheduling.view import RunningJob, Turn, View
 from headnode.testing.broken import broken_unless
-from headnode.testing.specification import Ground, World
+from headnode.testing.specification import Ground, World, memory_with_each
 
 
 class Held(NamedTuple):
@@ -112,7 +111,7 @@ def _ground(view: View, name: str, taken: Sequence[tuple[Held, int]]) -> Ground:
     broken_unless(
         not owned or len({each.job for each, _ in taken}) == 1, f"{name!r} is shared with its owner"
     )
-    memory = node.facts.memory - sum(count * memory_of(each.request) for each, count in taken)
+    memory = node.facts.memory - sum(count * memory_with_each(each.request) for each, count in taken)
     return Ground(node.facts, free, len(taken), owned, memory, node.closed)
 
 

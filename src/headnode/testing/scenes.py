@@ -18,8 +18,8 @@ from headnode.core.model.job import JobRequest, NodeGroupOp, UnitType
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import FOREVER, NEVER, Instant, JobId, Seconds
 from headnode.core.scheduling.decision import Plan, Reservation, Start
-from headnode.core.scheduling.need import memory_of
 from headnode.core.scheduling.view import NodeView, RunningJob, Turn, View, WaitingClass
+from headnode.testing.specification import memory_with_each
 
 NOW = Instant(1_000_000.0)
 MINUTE = 60.0
@@ -135,5 +135,5 @@ def _held(each: NodeView, running: Sequence[RunningJob]) -> NodeView:
     mine = [(job, count) for job in running for name, count in job.allocation if name == each.facts.name]
     owner = next((job.job for job, _ in mine if job.request.exclusive), None)
     free = each.facts.processors - sum(count for _, count in mine)
-    memory = sum(count * memory_of(job.request) for job, count in mine)
+    memory = sum(count * memory_with_each(job.request) for job, count in mine)
     return NodeView(each.facts, free, len(mine), owner, each.closed, memory)

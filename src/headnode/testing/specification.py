@@ -76,6 +76,11 @@ def takes_whole_nodes(request: JobRequest) -> bool:
     return request.exclusive or request.unit is UnitType.NODE
 
 
+def memory_with_each(request: JobRequest) -> int:
+    """Return how much memory a job holds with each processor; owners of nodes hold none that matters."""
+    return 0 if takes_whole_nodes(request) else request.memory
+
+
 def _units(request: JobRequest, node: Ground, count: int) -> int:
     """Return what so much of a node is worth; of a whole one, what its memory is enough for."""
     room = min(count, node.memory // request.memory) if request.memory else count

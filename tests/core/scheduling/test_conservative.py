@@ -146,6 +146,11 @@ def test_who_owns_a_node_need_not_count_its_memory() -> None:
     queue = [(3, owner), (4, asks(2, minutes=5), 3000)]
     made = plan(scene([node("a", 2, memory=4)], running, queue, before=before, freed=False))
     assert slots(made) == {3: 10, 4: 15}
+    ends = [runs(1, owner, ("a", 2), minutes_left=10)]
+    too_large = scene(
+        [node("a", 2, memory=4)], ends, [(2, asks(1, minutes=1, memory=8)), (3, asks(1, memory=4))]
+    )
+    assert slots(plan(too_large)) == {3: 10}
 
 
 def test_a_reservation_that_is_overdue_is_kept_from_now_on() -> None:
