@@ -30,14 +30,13 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
             Parameter(
                 name="SchedulingPolicy",
                 default="easy",
-                doc="who may overtake a job that waits: nobody (fcfs), whoever does not delay the first "
-                "(easy), or whoever delays none that has a reservation (conservative, conservative-replan)",
+                doc="who may overtake a job that waits",
                 choices=("easy", "fcfs", "conservative", "conservative-replan"),
             ),
             Parameter(
                 name="SchedulingDepth",
                 default="100",
-                doc="how many waiting jobs may have a reservation under the conservative policies",
+                doc="how many waiting jobs may have a reservation, if the policy gives several",
                 least=1,
                 most=100_000,
             ),
