@@ -153,6 +153,17 @@ def test_who_owns_a_node_need_not_count_its_memory() -> None:
     assert slots(plan(too_large)) == {3: 10}
 
 
+def test_a_job_for_one_node_is_not_spread_over_others_when_its_own_is_held_too_long() -> None:
+    single = asks(2, minutes=5, single_node=True)
+    late = runs(1, asks(2), ("a", 2), minutes_left=-1)
+    halves = [runs(8, asks(1), ("b", 1)), runs(9, asks(1), ("c", 1))]
+    before = [reserved(3, single, ("a", 2), minutes=0.005)]
+    nodes = [node(name, 2) for name in "abc"]
+    made = plan(scene(nodes, [late, *halves], [(3, single)], before=before, freed=False))
+    assert [each.allocation for each in made.reservations] == [(("a", 2),)]
+    assert made.reservations[0].at == NOW + 1
+
+
 def test_a_reservation_that_is_overdue_is_kept_from_now_on() -> None:
     request = asks(2, minutes=5)
     before = [reserved(2, request, ("a", 2), minutes=-3)]
