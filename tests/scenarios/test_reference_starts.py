@@ -70,9 +70,23 @@ def test_a_raw_log_is_read_as_its_normalised_one() -> None:
     }
 
 
-@pytest.mark.parametrize("ties", Ties)
-@pytest.mark.parametrize("policy", ["fcfs", "easy"])
+@pytest.mark.parametrize(
+    ("policy", "ties"),
+    [
+        *((policy, Ties.ENDS_FIRST) for policy in POLICIES),
+        ("fcfs", Ties.ARRIVALS_FIRST),
+        ("easy", Ties.ARRIVALS_FIRST),  # conservative has rounds there that are not production's
+    ],
+)
 def test_the_whole_head_gives_the_reference_starts(policy: str, ties: Ties) -> None:
     log = log_of("NASA-iPSC")
     starts = EngineReplay(log.workload, pool(log.processors), policy).run(ties)
     assert starts == reference("NASA-iPSC", policy, ties)
+
+
+@pytest.mark.parametrize("policy", ["easy", "conservative", "conservative-replan"])
+def test_the_whole_head_gives_the_reference_starts_where_queues_are_long(policy: str) -> None:
+    log, first = log_of("SDSC-SP2"), 1_500
+    some = log.workload._replace(**{name: column[:first] for name, column in log.workload._asdict().items()})
+    counted = replay(some, POLICIES[policy](some, log.processors, Ties.ENDS_FIRST), Ties.ENDS_FIRST)
+    assert EngineReplay(some, pool(log.processors), policy).run(Ties.ENDS_FIRST) == counted
