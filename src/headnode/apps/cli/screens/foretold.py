@@ -35,7 +35,7 @@ def how_to_read(predictions: Predictions) -> str:
     """Return what the numbers mean."""
     return (
         "P50 should hold for half of the jobs that had to wait, P90 for nine of ten; the promise is the\n"
-        "plan from the users' limits. Off by: the median distance from the start. Any or none: with the\n"
+        "plan by the limits users gave. Off by: the median distance from the start. Any or none: with the\n"
         "jobs that started at once. Only jobs that came after "
         f"{predictions.warm_up / DAY:.3g} days count; those before taught."
     )
