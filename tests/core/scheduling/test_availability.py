@@ -71,6 +71,7 @@ def worlds(nodes: Sequence[NodeView]) -> Iterator[tuple[View, list[Booked]]]:
             runs(2, asks(1), (last.name, 1), minutes_left=2),
         ],
     ]
+    running.append([runs(1, asks(1, exclusive=True), ("a", 1), minutes_left=2), runs(2, asks(1), ("b", 1))])
     in_parts = [runs(1, asks(1), ("b", 1), minutes_left=1), runs(2, asks(1), ("b", 1), minutes_left=4)]
     running += [in_parts, [*in_parts, runs(3, asks(1), (last.name, 1), minutes_left=4)]]
     booked: list[list[Booked]] = [

@@ -164,6 +164,28 @@ def test_a_job_for_one_node_is_not_spread_over_others_when_its_own_is_held_too_l
     assert made.reservations[0].at == NOW + 1
 
 
+@pytest.mark.parametrize(("exclusive", "other"), [(True, [(4, asks(1, minutes=0.001))]), (False, [])])
+def test_others_like_the_reserved_node_must_have_all_of_it(
+    exclusive: bool, other: list[tuple[int, JobRequest]]
+) -> None:
+    request = asks(2, minutes=5, exclusive=exclusive)
+    late = runs(1, asks(2), ("a", 2), minutes_left=-1)
+    halves = [runs(8, asks(1), ("b", 1)), *([runs(9, asks(1), ("c", 1))] if exclusive else [])]
+    nodes = [node(name, 2) for name in ("abc" if exclusive else "ab")]
+    before = [reserved(3, request, ("a", 2), minutes=0.005)]
+    made = plan(scene(nodes, [late, *halves], [(3, request), *other], before=before, freed=False))
+    assert [(each.at, sum(n for _, n in each.allocation)) for each in made.reservations] == [(NOW + 1, 2)]
+
+
+@BOTH
+def test_a_node_that_somebody_unknown_still_holds_is_not_counted_on(policy: str) -> None:
+    running = [runs(1, asks(1), ("a", 1), minutes_left=5)]
+    view = scene([node("a"), node("b")], running, [(2, asks(4, minutes=5, exclusive=True))])
+    ending = {**view.nodes, "a": msgspec.structs.replace(view.nodes["a"], free=0, jobs=2)}
+    assert slots(POLICIES[policy](view)) == {2: 5}
+    assert slots(POLICIES[policy](_with(view, nodes=ending))) == {}
+
+
 def test_a_reservation_that_is_overdue_is_kept_from_now_on() -> None:
     request = asks(2, minutes=5)
     before = [reserved(2, request, ("a", 2), minutes=-3)]
