@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from headnode.apps.cli.screens.predictions import PREDICTION_COLUMNS, prediction_rows
+from headnode.apps.cli.screens.judged import PREDICTION_COLUMNS, prediction_rows
 from headnode.apps.simulate.predictions import DAY, Foretold, Predictions
 from headnode.core.scheduling.predicting.scores import Score
 
