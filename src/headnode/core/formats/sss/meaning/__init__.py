@@ -1,0 +1,8 @@
+"""What SSS job objects mean to Headnode: from a document to jobs, and back."""
+
+from headnode.core.formats.sss.meaning.coverage import CoverageRow, coverage
+from headnode.core.formats.sss.meaning.documents import document_of
+from headnode.core.formats.sss.meaning.jobs import Meant, jobs_in
+from headnode.core.formats.sss.meaning.links import Link
+
+__all__ = ["CoverageRow", "Link", "Meant", "coverage", "document_of", "jobs_in"]

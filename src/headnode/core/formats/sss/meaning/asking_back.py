@@ -1,0 +1,93 @@
+"""What a job or task asks for, written; beside what it was written with before, where that still holds.
+
+Source: SSS 3.1.0, "Requested".
+"""
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from headnode.core.formats.fidelity import Awareness, Kind
+from headnode.core.formats.sss.job_object import Scope
+from headnode.core.formats.sss.meaning.findings import Findings
+from headnode.core.formats.sss.meaning.requesting import Asking, take
+from headnode.core.formats.sss.meaning.wishes import Wishes, properties_of
+from headnode.core.formats.sss.properties import Envelope, Property
+from headnode.core.formats.sss.rows import Place
+from headnode.core.formats.sss.tables import SPELLINGS
+from headnode.core.model.errors import BadRequest
+
+_NOTHING = Wishes()
+_COMPARED: dict[Place, Collection[str]] = {
+    Place.JOB: _NOTHING.__struct_fields__,
+    Place.TASK_GROUP: ("processors", "nodes", "run_time", "names", "features", "licences"),
+}
+_NO_FIELD = ("machine", "quality", "partition")  # the model has no field of its own for them
+
+
+class Asked(NamedTuple):
+    """Properties outside of Requested, and Requested."""
+
+    properties: tuple[Property, ...]
+    requested: Envelope | None
+
+
+def asked_back(wishes: Wishes, kept: Scope, place: Place, where: str, findings: Findings) -> Asked:
+    """Return what `wishes` and `kept` ask for together; where they differ, `wishes` has the last word."""
+    able = SPELLINGS[Place.REQUESTED]
+    others = tuple(one for one in kept.properties if one.name not in able)
+    asking = tuple(one for one in kept.properties if one.name in able)
+    if not asking and not kept.requested:
+        return _alone(wishes, others)
+    said = _said(kept, place)
+    if said is None or not _agree(said, wishes, place):
+        what = "extensions: what was requested is left out, since the job asks for something else now"
+        findings.add(Kind.APPROXIMATED, where, what)
+        return _alone(wishes, others)
+    left = _left(said, wishes)
+    if kept.requested is None:
+        return _alone(left, (*others, *asking))
+    return Asked((*others, *asking, *credentials_of(left), *properties_of(left)), kept.requested)
+
+
+def _alone(wishes: Wishes, others: tuple[Property, ...]) -> Asked:
+    found = tuple(properties_of(wishes))
+    envelope = Envelope(properties=found) if found else None
+    return Asked((*others, *credentials_of(wishes)), envelope)
+
+
+def credentials_of(wishes: Wishes) -> tuple[Property, ...]:
+    """Return who asks, and for which queue."""
+    texts = {"Project": wishes.project, "User": wishes.user, "Queue": wishes.queue}
+    return tuple(Property(name=name, value=text) for name, text in texts.items() if text)
+
+
+def _said(kept: Scope, place: Place) -> Wishes | None:
+    try:
+        return take(Asking(kept, place, "", Awareness.IGNORE, Findings())).wishes
+    except BadRequest:
+        return None
+
+
+def _agree(said: Wishes, wishes: Wishes, place: Place) -> bool:
+    """Whether what was said before is still asked for."""
+    if not set(said.features) <= {*wishes.features, said.partition} and place is Place.JOB:
+        return False
+    return all(
+        getattr(said, field) in (getattr(_NOTHING, field), getattr(wishes, field))
+        for field in _COMPARED[place]
+        if field not in ("features", *_NO_FIELD) and (field != "nodes" or wishes.nodes)
+    )
+
+
+def _left(said: Wishes, wishes: Wishes) -> Wishes:
+    """Return what is asked for and was not said before."""
+    fields = {
+        field: getattr(_NOTHING, field)
+        for field in said.__struct_fields__
+        if getattr(said, field) != getattr(_NOTHING, field)
+    }
+    known = {*said.features, said.partition}
+    fields["features"] = tuple(one for one in wishes.features if one not in known)
+    return replace(wishes, **fields)

@@ -1,0 +1,108 @@
+"""The jobs of an SSS document as jobs of Headnode.
+
+Source: SSS 3.1.0; "JobGroup", "Job and JobDefaults", "Dependency".
+"""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+from msgspec.structs import replace
+
+from headnode.core.formats.fidelity import Awareness, Kind, Report
+from headnode.core.formats.sss.inheritance import EffectiveJob, effective_job, effective_jobs
+from headnode.core.formats.sss.job_object import Document, Job, JobGroup, JobRef, Reference
+from headnode.core.formats.sss.meaning.findings import Findings
+from headnode.core.formats.sss.meaning.job_reading import DIALECTS, JobReader
+from headnode.core.formats.sss.meaning.links import Link, siblings, waits_of
+from headnode.core.formats.sss.meaning.rows import Role, meaning_of
+from headnode.core.formats.sss.rows import Place
+from headnode.core.model.job import JobSpec
+
+GROUP = "group."
+"""Before the names of what a job group says of itself, in the extensions of its jobs."""
+
+
+class Meant(msgspec.Struct, frozen=True):
+    """The jobs of a document, the links between them, and what became of every word."""
+
+    jobs: tuple[JobSpec, ...]
+    links: tuple[Link, ...]
+    report: Report
+
+
+def jobs_in(
+    document: Document, report: Report = (), *, awareness: Awareness = Awareness.WARN, machine: str = ""
+) -> Meant:
+    """Return the jobs of `document`; `report` is that of its reader, which comes first in the new one.
+
+    `awareness` is the policy of what names none itself.  `machine` is the cluster's name: a job that is for
+    another one is refused.
+    Raises:  BadRequest ``not-understood`` under awareness policy Reject, ``request`` when what is requested
+             contradicts itself, ``too-many-alternatives``, ``groups``, ``machine``, ``interactive``,
+             ``too-many-instances``.
+    """
+    reader = _Reader(document, document.awareness or awareness, machine)
+    for entry in document.entries:
+        if isinstance(entry, Job):
+            reader.alone(entry)
+        elif isinstance(entry, JobGroup):
+            reader.group(entry)
+        else:
+            reader.elsewhere(entry)
+    return Meant(tuple(reader.jobs), tuple(reader.links), (*report, *reader.findings.report()))
+
+
+class _Reader:
+    """Reads one document."""
+
+    def __init__(self, document: Document, policy: Awareness, machine: str) -> None:
+        self._dialect, self._policy, self._machine = DIALECTS[document.version], policy, machine
+        self._scripts = {file.id: file.body for file in document.files}
+        self.findings = Findings()
+        self.jobs: list[JobSpec] = []
+        self.links: list[Link] = []
+
+    def alone(self, job: Job) -> None:
+        """Read a job that is in no group."""
+        self._read([effective_job(job)], self._policy, {})
+
+    def group(self, group: JobGroup) -> None:
+        """Read the jobs of a group."""
+        policy = group.awareness or self._policy
+        jobs = effective_jobs(group)
+        for job in jobs:
+            if isinstance(job, JobRef):
+                self.elsewhere(job)
+        found = [job for job in jobs if isinstance(job, EffectiveJob)]
+        self._read(found, policy, dict(self._told(group)))
+
+    def elsewhere(self, entry: Reference) -> None:
+        """Tell of what is defined elsewhere."""
+        name = type(entry).__name__.removesuffix("Ref")
+        what = f"{name} {entry.id!r} is defined elsewhere: it is not submitted"
+        self.findings.unsupported(entry.awareness or self._policy, "document", what)
+
+    def _told(self, group: JobGroup) -> Iterable[tuple[str, str]]:
+        """Yield the extensions that a group gives its jobs."""
+        where = f"job group {group.id!r}"
+        for one in group.properties:
+            if one.name not in ("Id", "Name", "Description", "State", "CreationTime") or one.value is None:
+                continue
+            if meaning_of(one.name, Place.JOB_GROUP).role is Role.KEPT:
+                self.findings.add(Kind.KEPT, where, f"{one.name}: it is kept with each of its jobs")
+                yield f"{GROUP}{one.name}", str(one.value)
+            else:
+                what = f"{one.name}: it says what became of the group elsewhere, and is not input"
+                self.findings.add(Kind.NOTE, where, what)
+
+    def _read(self, jobs: list[EffectiveJob], policy: Awareness, more: Mapping[str, str]) -> None:
+        first = len(self.jobs)
+        among = siblings([one.job for one in jobs], first)
+        for number, job in enumerate(jobs, first):
+            where = f"job {job.job.id!r}" if job.job.id else "job"
+            waits = waits_of(job.job, number, among)
+            spec = JobReader(job, where, policy, self.findings).spec(
+                waits, self._scripts, self._machine, more
+            )
+            self.jobs.append(replace(spec, dialect=self._dialect))
+            self.links += waits.links

@@ -1,0 +1,134 @@
+"""What is kept of a job object in the extensions of a job or task, and how it is written back.
+
+An element is kept as XML under ``<Name>``, the second of its name under ``<Name>#2``; what the job or task
+was written with in Requested under ``<Requested>``.  Other names are Extensions of type Headnode in SSS.
+Source: SSS 3.1.0, "Extension".
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from lxml import etree
+
+from headnode.core.formats.compute_cluster_xml.document import parse
+from headnode.core.formats.compute_cluster_xml.unknown import element_key, element_text
+from headnode.core.formats.fidelity import Awareness, Kind
+from headnode.core.formats.sss.conditions import Extension
+from headnode.core.formats.sss.job_object import Document, Job, JobGroup, Scope, TaskGroup
+from headnode.core.formats.sss.job_xml.reader import read_document
+from headnode.core.formats.sss.job_xml.writer import write_document
+from headnode.core.formats.sss.meaning.findings import Findings
+from headnode.core.formats.sss.properties import Property
+from headnode.core.formats.sss.versions import Version
+from headnode.core.model.errors import BadRequest
+
+ATTRIBUTE = "attribute."
+"""Before the names of attributes of a Job or TaskGroup that nobody understood."""
+
+OURS, PROPERTY = "Headnode", "Property"
+"""The types of Extensions that hold extensions and properties of a job by their names."""
+
+
+class Named(NamedTuple):
+    """What Extensions of our own types hold."""
+
+    extensions: dict[str, str]
+    properties: dict[str, str]
+
+
+def named(properties: Iterable[Property]) -> Named:
+    """Return the extensions and properties that Extensions of our types among `properties` hold."""
+    found = Named({}, {})
+    for one in properties:
+        if isinstance(one, Extension) and is_ours(one):
+            held = found.extensions if one.type == OURS else found.properties
+            held[one.called] = str(one.value or "")
+    return found
+
+
+def is_ours(one: Extension) -> bool:
+    """Whether it holds an extension or property of a job by its name."""
+    return one.type in (OURS, PROPERTY) and bool(one.called) and not one.called.startswith("<")
+
+
+def extensions_of(part: Job | TaskGroup) -> dict[str, str]:
+    """Return the extensions for the properties of `part`, its Requested, and its odd attributes."""
+    odd = {f"{ATTRIBUTE}{name}": value for name, value in part.kept}
+    if not part.properties and not part.requested:
+        return odd
+    text, _ = write_document(Document(entries=(_around(part),)), Version.V3_1)
+    root = parse(text).root
+    while root.tag != type(part).__name__:
+        root = root[-1]
+    times: Counter[str] = Counter()
+    found = dict(odd)
+    for element in root:
+        name = str(element.tag).rpartition("}")[2]
+        times[name] += 1
+        found[element_key(name, times[name])] = element_text(element)
+    return found
+
+
+def _around(part: Job | TaskGroup) -> Job:
+    """Return a job in which `part` stands: what may be written depends on the place."""
+    return part if isinstance(part, Job) else Job(task_groups=(part,))
+
+
+def kept_job(extensions: Mapping[str, str], where: str, findings: Findings) -> Job:
+    """Return what the extensions of a job hold for a Job; what cannot stand there is left out and told."""
+    found = _kept(Job, extensions, where, findings)
+    return Job(**found)
+
+
+def kept_group(extensions: Mapping[str, str], where: str, findings: Findings) -> TaskGroup:
+    """Return what the extensions of a task hold for a TaskGroup; what cannot stand there is told."""
+    found = _kept(TaskGroup, extensions, where, findings)
+    return TaskGroup(**found)
+
+
+def _kept(
+    shape: type[Job | TaskGroup], extensions: Mapping[str, str], where: str, findings: Findings
+) -> dict[str, Any]:
+    properties: list[Property] = []
+    requested = None
+    odd: list[tuple[str, str]] = []
+    for key, text in extensions.items():
+        scope = _read(shape, text) if key.startswith("<") else None
+        if key.startswith(ATTRIBUTE) and _is_name(key.removeprefix(ATTRIBUTE)):
+            odd.append((key.removeprefix(ATTRIBUTE), text))
+        elif scope:
+            properties += scope.properties
+            requested = requested or scope.requested
+        elif key.strip() and not key.startswith("<"):
+            properties.append(Extension(name="Extension", type=OURS, called=key, value=text))
+            findings.add(Kind.TRANSLATED, where, f"extensions: {key[:80]!r} is an Extension of type {OURS}")
+        else:
+            what = f"extensions: {key[:80]!r} cannot stand in an SSS job object: it is left out"
+            findings.add(Kind.NOT_SUPPORTED, where, what)
+    return {"properties": tuple(properties), "requested": requested, "kept": tuple(odd)}
+
+
+def _is_name(text: str) -> bool:
+    """Whether an attribute can be called so without being one that SSS knows."""
+    try:
+        name = etree.QName(text)
+    except ValueError:
+        return False
+    return name.namespace is None and text not in ("awarenessPolicy", "xmlns") and ":" not in text
+
+
+def _read(shape: type[Job | TaskGroup], text: str) -> Scope | None:
+    """Return the scope that holds the element `text` alone; None when it may not stand there."""
+    inside = text if shape is Job else f"<TaskGroup>{text}</TaskGroup>"
+    whole = f"<JobGroup><Id>1</Id><JobDefaults>{inside}</JobDefaults><Job><Id>1</Id></Job></JobGroup>"
+    try:
+        document, _ = read_document(whole, awareness=Awareness.IGNORE)
+    except BadRequest:
+        return None
+    (entry,) = document.entries
+    if not isinstance(entry, JobGroup) or entry.job_defaults is None:
+        return None
+    scopes = [entry.job_defaults] if shape is Job else entry.job_defaults.task_groups
+    found = scopes[0] if scopes else None
+    return found if isinstance(found, Scope) and (found.properties or found.requested) else None

@@ -1,0 +1,145 @@
+"""A task of Headnode becomes a task group.
+
+Source: SSS 3.1.0, "TaskGroup and TaskGroupDefaults", "Task and TaskDefaults".
+"""
+
+import re
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from headnode.core.formats.fidelity import Kind
+from headnode.core.formats.sss.job_object import Task, TaskGroup
+from headnode.core.formats.sss.meaning.asking_back import asked_back
+from headnode.core.formats.sss.meaning.findings import Findings
+from headnode.core.formats.sss.meaning.keeping import kept_group
+from headnode.core.formats.sss.meaning.losses import Texts
+from headnode.core.formats.sss.meaning.programs import spoken
+from headnode.core.formats.sss.meaning.simple import environment, ordered, own_words, span
+from headnode.core.formats.sss.meaning.sizes_back import of_task
+from headnode.core.formats.sss.meaning.wishes import Wishes
+from headnode.core.formats.sss.properties import Property
+from headnode.core.formats.sss.rows import Place
+from headnode.core.formats.sss.streams import Redirect, Stream
+from headnode.core.model.job import JobSpec
+from headnode.core.model.sweep import substitute
+from headnode.core.model.task import TaskSpec, TaskType
+
+MOST_WRITTEN_OUT = 1_000  # instances of a sweep whose texts differ
+SWEPT = ("command", "standard_input", "standard_output", "standard_error", "work_directory")
+"""The fields of a task in which an asterisk is the swept value."""
+
+_ESCAPED = re.compile(r"[*^]")
+
+
+def task_group(spec: JobSpec, task: TaskSpec, where: str, findings: Findings) -> TaskGroup:
+    """Return the task group of a task; a sweep whose texts differ has a Task for each instance."""
+    kept = kept_group(task.extensions, where, findings)
+    wishes = _wishes(spec, task, where, findings)
+    asked = asked_back(wishes, kept, Place.TASK_GROUP, where, findings)
+    written_out = _is_written_out(task, where, findings)
+    count = [Property(name="TaskCount", value=task.instances)] if task.kind is TaskType.SWEEP else []
+    Texts(where, findings).tell("name", [task.name])
+    own = [
+        *([Property(name="Name", value=task.name)] if task.name else []),
+        *count,
+        *([] if written_out else run_of(_first(task, where, findings), where, findings)),
+        *environment(task.environment),
+        *_restartable(spec, task),
+        *own_words(task.properties, where, findings),
+    ]
+    group = TaskGroup(
+        properties=ordered([*own, *asked.properties]), requested=asked.requested, kept=kept.kept
+    )
+    return replace(group, tasks=tuple(_each(task, where, findings))) if written_out else group
+
+
+def _wishes(spec: JobSpec, task: TaskSpec, where: str, findings: Findings) -> Wishes:
+    if len(task.required_nodes) > 1:
+        what = "required_nodes: a task group asks for one of several nodes, not for all of them"
+        findings.add(Kind.NOT_SUPPORTED, where, what)
+    alike = {each.node_group for each in spec.tasks} == {task.node_group}
+    if task.node_group and (alike or spec.node_groups):
+        what = "node_group: what all of a job's tasks ask for, or what stands beside its own, is the job's"
+        findings.add(Kind.TRANSLATED, where, what)
+    Texts(where, findings).tell("required_nodes", task.required_nodes)
+    Texts(where, findings).tell("node_group", [task.node_group])
+    return Wishes(
+        **of_task(spec, task),
+        run_time=span("run_time", task.run_time, where, findings),
+        names=task.required_nodes if len(task.required_nodes) == 1 else (),
+        features=(task.node_group,) if task.node_group else (),
+    )
+
+
+def _restartable(spec: JobSpec, task: TaskSpec) -> list[Property]:
+    """Say of a task what the job does not say of all of them."""
+    if len({each.rerunnable for each in spec.tasks}) == 1:
+        return []
+    return [Property(name="Restartable", value=task.rerunnable)]
+
+
+def run_of(task: TaskSpec, where: str, findings: Findings) -> Iterator[Property]:
+    """Yield what a task runs, where, and with which files."""
+    said = spoken(task.command)
+    if said.lost:
+        findings.add(Kind.APPROXIMATED, where, said.lost)
+    texts = Texts(where, findings)
+    for field in SWEPT[1:]:
+        texts.path(field, getattr(task, field))
+    simple = (
+        ("Executable", said.executable),
+        ("Arguments", said.arguments),
+        ("InitialWorkingDirectory", task.work_directory),
+    )
+    yield from (Property(name=name, value=text) for name, text in simple if text)
+    merged = bool(task.standard_output) and task.standard_error == task.standard_output
+    files = (("InputFile", task.standard_input), ("OutputFile", task.standard_output))
+    yield from (Stream(name=name, value=text) for name, text in files if text)
+    if merged:
+        yield Stream(name="ErrorFile", redirects=(Redirect.MERGE,))
+    elif task.standard_error:
+        yield Stream(name="ErrorFile", value=task.standard_error)
+
+
+def _texts(task: TaskSpec, value: int) -> TaskSpec:
+    """Return a task with the swept value in its texts."""
+    return replace(task, **{field: substitute(getattr(task, field), value) for field in SWEPT})
+
+
+def _is_written_out(task: TaskSpec, where: str, findings: Findings) -> bool:
+    """Whether each instance of a sweep has texts of its own, which are written."""
+    if task.kind is not TaskType.SWEEP:
+        return False
+    same = _texts(task, 1) == _texts(task, 2)
+    if (task.start, task.increment) != (1, 1) or task.instances == 1:
+        what = "start, increment: instances are counted from 1; each finds only its number"
+        for field in ("start", "end", "increment", "kind"):
+            findings.add(Kind.APPROXIMATED, where, f"{field}: {what}")
+    if same:
+        return False
+    if task.instances > MOST_WRITTEN_OUT:
+        what = f"kind: more than {MOST_WRITTEN_OUT} instances with texts that differ are not written out"
+        findings.add(Kind.NOT_SUPPORTED, where, what)
+        return False
+    what = f"kind: the sweep is written out, with a Task for each of its {task.instances} instances"
+    findings.add(Kind.TRANSLATED, where, what)
+    return True
+
+
+def _first(task: TaskSpec, where: str, findings: Findings) -> TaskSpec:
+    """Return the texts that all instances share, without carets that take the meaning of signs away."""
+    if task.kind is not TaskType.SWEEP or _texts(task, 1) != _texts(task, 2):
+        return task
+    found = _texts(task, 1)
+    for field in SWEPT:
+        if _ESCAPED.sub(r"^\g<0>", getattr(found, field)) != getattr(task, field):
+            findings.add(Kind.TRANSLATED, where, f"{field}: each caret stands for itself")
+    return found
+
+
+def _each(task: TaskSpec, where: str, findings: Findings) -> Iterator[Task]:
+    for instance in range(1, task.instances + 1):
+        found = _texts(task, task.value(instance))
+        number = Property(name="Id", value=str(instance))
+        yield Task(properties=ordered([number, *run_of(found, where, findings)]))

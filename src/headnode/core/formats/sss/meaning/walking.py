@@ -1,0 +1,85 @@
+"""The properties that do not ask for resources: those kept, those without effect, those that are no input.
+
+Source: SSS 3.1.0, Tables 25-1 to 25-6.
+"""
+
+from collections.abc import Iterable
+
+from headnode.core.formats.fidelity import Awareness, Kind
+from headnode.core.formats.sss.conditions import Distribution, DistributionKind, Extension
+from headnode.core.formats.sss.job_object import Scope
+from headnode.core.formats.sss.meaning.findings import Findings
+from headnode.core.formats.sss.meaning.keeping import is_ours
+from headnode.core.formats.sss.meaning.rows import Role, meaning_of
+from headnode.core.formats.sss.properties import Kept, Property
+from headnode.core.formats.sss.rows import Place
+from headnode.core.formats.sss.tables import SPELLINGS
+
+_ASKING = SPELLINGS[Place.REQUESTED]
+_ANYWHERE = "tasks go to any nodes of the job"
+_NOT_INPUT = "it says what became of the job elsewhere, and is not input"
+
+
+class Walk:
+    """Sorts the properties of one scope; what must be written back is in `kept`."""
+
+    def __init__(self, place: Place, where: str, policy: Awareness, findings: Findings) -> None:
+        self._place, self._where, self._policy, self._findings = place, where, policy, findings
+        self.kept: list[Property] = []
+
+    def over(self, scope: Scope, properties: Iterable[Property]) -> None:
+        """Walk over `properties` of `scope`."""
+        for one in properties:
+            self._one(one)
+        if scope.delivered:
+            self._findings.add(Kind.NOTE, self._where, f"Delivered: {_NOT_INPUT}")
+
+    def unsaid(self, one: Property, why: str) -> None:
+        """Keep a property, and say that it has no effect."""
+        self.kept.append(one)
+        policy = one.awareness or self._policy
+        self._findings.unsupported(policy, self._where, f"{_told(one)}: {why}")
+
+    def _one(self, one: Property) -> None:
+        if isinstance(one, Kept):
+            self.kept.append(one)  # the reader of the document has told it
+        elif isinstance(one, Extension):
+            self._extension(one)
+        elif self._is_size(one) or (one.name in _ASKING and not self._is_outcome(one)):
+            return
+        else:
+            self._by_role(one)
+
+    def _is_outcome(self, one: Property) -> bool:
+        return meaning_of(one.name, self._place).role is Role.OUTCOME
+
+    def _is_size(self, one: Property) -> bool:
+        return isinstance(one, Distribution) and one.kind is DistributionKind.PROCESSORS_PER_TASK
+
+    def _extension(self, one: Extension) -> None:
+        if not is_ours(one):
+            self.kept.append(one)
+            self._findings.add(
+                Kind.KEPT, self._where, f"Extension {one.called!r} of type {one.type!r}: it is kept"
+            )
+
+    def _by_role(self, one: Property) -> None:
+        meaning = meaning_of(one.name, self._place)
+        if one.value is None and meaning.role is not Role.ACTED_ON:
+            return  # an empty element: the property is not set
+        if meaning.role is Role.OUTCOME:
+            self._findings.add(Kind.NOTE, self._where, f"{one.name}: {_NOT_INPUT}")
+        elif meaning.role is Role.KEPT:
+            self.kept.append(one)
+            self._findings.add(Kind.KEPT, self._where, f"{one.name}: it is kept; {meaning.becomes}")
+        elif meaning.role is Role.UNSUPPORTED:
+            self.unsaid(one, _ANYWHERE if isinstance(one, Distribution) else meaning.becomes)
+        elif self._place is not Place.JOB and not meaning.tasks:
+            self.unsaid(one, "it has an effect in a job, and none in a part of it")
+
+
+def _told(one: Property) -> str:
+    if isinstance(one, Distribution):
+        return f"{one.name} {one.kind} {one.value}"
+    called = getattr(one, "called", "")
+    return f"{one.name} {called} {one.value}" if called else f"{one.name} {one.value}"
