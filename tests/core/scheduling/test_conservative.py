@@ -113,6 +113,9 @@ def test_a_reservation_on_a_node_that_closed_is_lost() -> None:
     running = [runs(1, asks(2), ("b", 2), minutes_left=9)]
     made = plan(scene(nodes, running, [(2, asks(2, minutes=5))], before=before, freed=False))
     assert slots(made) == {2: 9}
+    sooner = [runs(1, asks(2), ("b", 2), minutes_left=2)]
+    made = plan(scene(nodes, sooner, [(2, asks(2, minutes=5))], before=before, freed=False))
+    assert slots(made) == {2: 2}
 
 
 def test_a_kept_slot_whose_time_has_come_starts_also_where_names_were_examples() -> None:
@@ -175,6 +178,17 @@ def test_others_like_the_reserved_node_must_have_all_of_it(
     before = [reserved(3, request, ("a", 2), minutes=0.005)]
     made = plan(scene(nodes, [late, *halves], [(3, request), *other], before=before, freed=False))
     assert [(each.at, sum(n for _, n in each.allocation)) for each in made.reservations] == [(NOW + 1, 2)]
+
+
+@BOTH
+def test_a_whole_node_comes_back_with_the_last_of_its_jobs(policy: str) -> None:
+    running = [
+        runs(1, asks(1), ("a", 1), minutes_left=2),
+        runs(2, asks(1), ("a", 1), minutes_left=6),
+        runs(3, asks(1), ("b", 1)),
+    ]
+    whole = [(4, asks(2, minutes=5, exclusive=True))]
+    assert slots(POLICIES[policy](scene([node("a"), node("b")], running, whole))) == {4: 6}
 
 
 @BOTH
