@@ -221,7 +221,7 @@ class Foreseer:
         promise = NEVER if judged.promise is None else judged.promise
         foreseen = Foreseen(*(Seconds(at - judged.made) for at in (judged.middle, longest, promise)))
         calibration = self._calibrations.setdefault(judged.policy, Calibration())
-        calibration.learn(foreseen, Seconds(judged.started - judged.made))
+        calibration.learn(foreseen, Seconds(judged.started - judged.made), judged.started)
 
 
 def _bare(view: View) -> View:
