@@ -294,6 +294,15 @@ def test_memory_and_licences_are_reserved_as_processors_are(policy: str) -> None
 
 
 @BOTH
+def test_all_the_licences_of_a_job_come_back_with_its_end(policy: str) -> None:
+    both = asks(1, minutes=5, licences=(Licence("x", 2),))
+    each = asks(2, minutes=5, licences=(Licence("x", None),))
+    running = [runs(1, each, ("a", 2), minutes_left=7)]
+    made = POLICIES[policy](scene([node("a", 4)], running, [(2, both), (3, each)], {"x": (2, 0)}))
+    assert slots(made) == {2: 7, 3: 12}
+
+
+@BOTH
 def test_reasons_name_who_goes_first_and_what_is_in_the_way(policy: str) -> None:
     queue = [(2, asks(4, minutes=5)), (3, asks(1, minutes=INF))]
     made = POLICIES[policy](scene([node("a", 4)], [runs(1, asks(1), ("a", 1), minutes_left=10)], queue))
