@@ -26,6 +26,9 @@ from headnode.core.formats.sss.versions import Version
 from headnode.core.model.job import JobSpec
 from headnode.core.model.task import TaskSpec, TaskType
 
+NEW = "new"
+"""The Id of a job that has none yet; a job object must have one."""
+
 _WRITTEN = (TaskType.BASIC, TaskType.SWEEP)
 _TEXTS = ("name", "project", "template", "run_as", "email")
 
@@ -35,7 +38,7 @@ def document_of(
 ) -> tuple[Document, Report]:
     """Return a job as an SSS document, and what SSS cannot say of it.
 
-    `identifier` is the Id of the job; without one, it is that which the job was read with, or 1.
+    `identifier` is the Id of the job; without one, it is that which the job was read with, or `NEW`.
     Each finding begins with the field it is about.  Control characters are the writer's to tell.
     """
     writer = _Writer(spec)
@@ -165,5 +168,5 @@ class _Writer:
         ids = [one for one in kept if one.name == "Id"]
         if identifier or not ids:
             kept = [one for one in kept if one.name != "Id"]
-            kept.append(Property(name="Id", value=identifier or "1"))
+            kept.append(Property(name="Id", value=identifier or NEW))
         return [*derived, *kept]

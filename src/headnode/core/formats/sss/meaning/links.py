@@ -53,11 +53,12 @@ def waits_of(job: Job, number: int, among: Siblings) -> Waits:
     parents: dict[int, None] = {}
     unsaid = []
     for one in _dependencies(job):
-        found = (among.by_name if one.by_name else among.by_id).get(str(one.value), [])
+        called = (among.by_name if one.by_name else among.by_id).get(str(one.value), [])
+        found = [other for other in called if other != number]
         if one.wanted is not Condition.ON_SUCCESS:
             unsaid.append(one)
         elif found:
-            links |= {Link(number, parent, one.wanted): None for parent in found if parent != number}
+            links |= {Link(number, parent, one.wanted): None for parent in found}
         elif not one.by_name and _is_id(str(one.value)):
             parents[int(str(one.value))] = None
         else:

@@ -26,12 +26,15 @@ def sized(spec: JobSpec, tasks: tuple[TaskSpec, ...], findings: Findings) -> Siz
     if spec.unit is UnitType.SOCKET:
         findings.add(Kind.APPROXIMATED, "job", "unit: sockets are written as processors")
     bounds = _bounds(spec, tasks, findings)
+    if spec.unit is UnitType.NODE and not tasks and not bounds:
+        findings.add(Kind.NOT_SUPPORTED, "job", "unit: nothing is counted in nodes, so it is not said")
     alone = is_plain(spec, tasks)
-    fields = _counted(spec, bounds, each=alone or not tasks) if bounds else {}
+    each = says_each_node(spec, tasks, bounds)
+    fields = _counted(spec, bounds, each=each and (alone or not tasks)) if bounds else {}
     _tell_single_node(spec, tasks, bounds, findings)
     if spec.single_node and spec.unit is not UnitType.NODE and (tasks or bounds):
         fields["nodes"] = (1, 1)
-    _tell_each_node(spec, tasks, bounds, findings)
+    _tell_each_node(spec, findings, is_said=each)
     return Sized(fields, alone)
 
 
@@ -58,8 +61,20 @@ def is_plain(spec: JobSpec, tasks: tuple[TaskSpec, ...]) -> bool:
 
 def of_task(spec: JobSpec, task: TaskSpec) -> Fields:
     """Return the fields of `Wishes` for a task: what all of its instances take."""
+    return _counted(spec, _total(task), each=says_each_node(spec, spec.tasks, None))
+
+
+def says_each_node(spec: JobSpec, tasks: tuple[TaskSpec, ...], bounds: Bounds | None) -> bool:
+    """Whether Processors beside NodeCount can say how large each node is: of one node they say another thing."""
+    if spec.unit is not UnitType.NODE or not spec.minimum_processors_per_node:
+        return False
+    counted = [_total(task) for task in tasks] or [bounds]
+    return counted not in ([(1, 1)], [None])
+
+
+def _total(task: TaskSpec) -> Bounds:
     number = max(task.instances, 1)
-    return _counted(spec, (task.minimum * number, task.maximum * number), each=True)
+    return task.minimum * number, task.maximum * number
 
 
 def _counted(spec: JobSpec, bounds: Bounds, *, each: bool) -> Fields:
@@ -103,14 +118,10 @@ def _tell_single_node(
         findings.add(Kind.NOT_SUPPORTED, "job", what)
 
 
-def _tell_each_node(
-    spec: JobSpec, tasks: tuple[TaskSpec, ...], bounds: Bounds | None, findings: Findings
-) -> None:
-    if spec.minimum_processors_per_node is None:
-        return
-    if spec.unit is UnitType.NODE and (tasks or bounds):
+def _tell_each_node(spec: JobSpec, findings: Findings, *, is_said: bool) -> None:
+    if is_said:
         what = "minimum_processors_per_node: Processors beside NodeCount"
         findings.add(Kind.TRANSLATED, "job", what)
-    else:
-        what = "minimum_processors_per_node: SSS says it of whole nodes only"
+    elif spec.minimum_processors_per_node is not None:
+        what = "minimum_processors_per_node: SSS says it of several whole nodes only"
         findings.add(Kind.NOT_SUPPORTED, "job", what)

@@ -60,8 +60,9 @@ def _wishes(spec: JobSpec, task: TaskSpec, where: str, findings: Findings) -> Wi
         findings.add(Kind.NOT_SUPPORTED, where, what)
     alike = {each.node_group for each in spec.tasks} == {task.node_group}
     if task.node_group and (alike or spec.node_groups):
-        what = "node_group: what all of a job's tasks ask for, or what stands beside its own, is the job's"
-        findings.add(Kind.TRANSLATED, where, what)
+        for field in ("node_group", "node_groups"):
+            what = f"{field}: what all tasks ask for, or one beside groups of the job, is the job's"
+            findings.add(Kind.TRANSLATED, where, what)
     Texts(where, findings).tell("required_nodes", task.required_nodes)
     Texts(where, findings).tell("node_group", [task.node_group])
     return Wishes(

@@ -1,0 +1,214 @@
+"""A job written as an SSS document and read again is the same, but for what the report lists."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from headnode.core.formats.fidelity import Kind, Report
+from headnode.core.formats.sss import Version, read_document, write_document
+from headnode.core.formats.sss.meaning import document_of, jobs_in
+from headnode.core.model.checks import check
+from headnode.core.model.errors import BadRequest
+from headnode.core.model.job import JobSpec, Licence, NodeGroupOp, UnitType
+from headnode.core.model.quantities import FOREVER, Instant, Priority, Seconds
+from headnode.core.model.task import TaskSpec, TaskType
+
+from .specs import elements, pairs, texts
+
+MANY = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+LISTED = (Kind.NOT_SUPPORTED, Kind.APPROXIMATED, Kind.TRANSLATED)
+
+words = st.sampled_from(["", "a", "b c", "d/e", "~/f", "$HOME/g", "~"])
+commands = (
+    st.sampled_from(
+        [
+            *(
+                "/bin/date",
+                "hostname",
+                "/bin/echo 'a b' \"$X\"",
+                "a | b > c",
+                "exit 3",
+                "~/bin/run -x 1",
+                "x  y",
+            ),
+            *(
+                "/bin/sh -c 'exit 3'",
+                "A=1 /bin/env",
+                "/bin/echo %HOME%",
+                "prog --case *",
+                "/p ^* ^^ x^y",
+                "it's",
+            ),
+            *("./a.out '#b'", "#script", "http://host/x", "'/with blank/x' ''", "/p ***.dat", "", " "),
+        ]
+    )
+    | texts
+)
+node_lists = st.lists(st.sampled_from(["n1", "n2", "n3"]), max_size=3).map(tuple)
+spans = st.sampled_from([FOREVER, Seconds(60.0), Seconds(3600.0), Seconds(0.5), Seconds(1e10)])
+codes = st.none() | st.just(((0, 0), (3, 7)))
+
+
+@st.composite
+def tasks(draw: st.DrawFn, *, plain: bool) -> TaskSpec:
+    """A task; a plain one has nothing that SSS has no word for."""
+    least = draw(st.integers(1, 4))
+    swept = draw(st.integers(0, 3)) == 0
+    fields: dict[str, Any] = {
+        "name": draw(st.sampled_from(["", "main", "other"]) | texts.map(lambda text: text.replace(",", ""))),
+        "command": draw(commands),
+        "minimum": least,
+        "maximum": least + draw(st.integers(0, 3)),
+        "run_time": draw(spans),
+        "rerunnable": draw(st.booleans()),
+        "environment": draw(
+            pairs.map(lambda each: {name.replace("=", "_"): text for name, text in each.items()})
+        ),
+        "required_nodes": draw(st.sampled_from([(), (), ("n1",), ("n1", "n2")])),
+        "properties": draw(pairs),
+        "extensions": draw(elements),
+        "kind": TaskType.SWEEP if swept else TaskType.BASIC,
+    }
+    fields |= {name: draw(words) for name in ("standard_input", "standard_output", "standard_error")}
+    fields["work_directory"] = draw(words)
+    if swept:
+        start = draw(st.sampled_from([1, 1, 5]))
+        fields |= {
+            "start": start,
+            "end": start + draw(st.integers(0, 4)),
+            "increment": draw(st.integers(1, 2)),
+        }
+    if draw(st.booleans()) and not fields["required_nodes"]:
+        fields["node_group"] = draw(st.sampled_from(["", "g1", "g2"]))
+    if not plain:
+        fields |= {"valid_exit_codes": draw(codes), "fail_job_on_failure": draw(st.booleans())}
+        fields |= {"group": draw(st.none() | st.integers(1, 3))}
+    return TaskSpec(**fields)
+
+
+@st.composite
+def jobs(draw: st.DrawFn, *, plain: bool = False) -> JobSpec:
+    """A job that a cluster would not refuse."""
+    found = tuple(draw(st.lists(tasks(plain=plain), max_size=3)))
+    least = draw(st.none() | st.integers(4, 9))
+    most = draw(st.none() | st.integers(9, 40))
+    low, high = sorted((draw(st.integers(1, 5000)), draw(st.integers(1, 5000))))
+    features = st.builds(Licence, st.sampled_from(["a", "b"]), st.none() | st.integers(1, 9))
+    fields: dict[str, Any] = {
+        "name": draw(texts),
+        "project": draw(texts),
+        "template": draw(texts),
+        "run_as": draw(texts),
+        "priority": Priority(draw(st.sampled_from([0, 2000, 2150, 4000]))),
+        "unit": draw(st.sampled_from(UnitType)),
+        "minimum": least,
+        "maximum": most,
+        "single_node": draw(st.booleans()),
+        "run_time": draw(spans),
+        "licences": tuple(draw(st.lists(features, max_size=2, unique_by=lambda one: one.feature))),
+        "requested_nodes": draw(node_lists),
+        "excluded_nodes": draw(st.sampled_from([(), ("n9",), ("n8", "n9")])),
+        "minimum_memory": draw(st.none() | st.just(low)),
+        "maximum_memory": draw(st.none() | st.just(high)),
+        "minimum_processors_per_node": draw(st.none() | st.integers(1, 8)),
+        "parents": tuple(draw(st.lists(st.integers(1, 99), max_size=2, unique=True))),
+        "hold_until": draw(st.sampled_from([None, Instant(0.0), Instant(1.5e9), Instant(0.5), Instant(5e9)])),
+        "notify_on_start": draw(st.booleans()),
+        "notify_on_completion": draw(st.booleans()),
+        "email": draw(st.sampled_from(["", "ann@example.org", "mailto:x", "http://x"])),
+        "environment": draw(
+            pairs.map(lambda each: {name.replace("=", "_"): text for name, text in each.items()})
+        ),
+        "properties": draw(pairs),
+        "extensions": draw(elements),
+        "tasks": found,
+    }
+    if not any(task.node_group for task in found):
+        fields["node_groups"] = draw(st.sampled_from([(), ("g1",), ("g1", "g2")]))
+    if not plain:
+        fields |= {"exclusive": draw(st.booleans()), "fail_on_task_failure": draw(st.booleans())}
+        fields |= {
+            "node_group_op": draw(st.sampled_from(NodeGroupOp)),
+            "task_retry_limit": draw(st.integers(0, 2)),
+        }
+    return JobSpec(**fields)
+
+
+def is_possible(spec: JobSpec) -> bool:
+    """Whether the model has such a job."""
+    try:
+        check(spec)
+    except BadRequest:
+        return False
+    return True
+
+
+def again(spec: JobSpec, version: Version) -> tuple[JobSpec, Report]:
+    """The job after it was an SSS document in XML, and what was told when it was written."""
+    document, report = document_of(spec, version)
+    text, also = write_document(document)
+    read, found = read_document(text)
+    assert not [item for item in found if item.kind is not Kind.NOT_SUPPORTED]
+    (back,) = jobs_in(read).jobs
+    return back, (*report, *also)
+
+
+def differing(one: JobSpec | TaskSpec, other: JobSpec | TaskSpec) -> Iterator[str]:
+    """The fields that are not equal; the Id that SSS must have, and the dialect, are no loss."""
+    for field in one.__struct_fields__:
+        left, right = getattr(one, field), getattr(other, field)
+        if field == "extensions":
+            left, right = ({key: each[key] for key in each if key != "<Id>"} for each in (left, right))
+        if left != right and field not in ("dialect", "tasks"):
+            yield field
+
+
+def lost_fields(spec: JobSpec, back: JobSpec) -> set[str]:
+    """The fields of the job and of its tasks that are not equal."""
+    lost = set(differing(spec, back))
+    if len(spec.tasks) != len(back.tasks):
+        return lost | {"tasks"}
+    return lost.union(*(differing(*pair) for pair in zip(spec.tasks, back.tasks, strict=True)))
+
+
+def named(report: Report, *kinds: Kind) -> set[str]:
+    """The fields that the report is about."""
+    fields = {item.what.partition(":")[0] for item in report if item.kind in kinds}
+    return fields | {"tasks"} if "kind" in fields else fields
+
+
+@pytest.mark.parametrize("version", Version)
+@given(spec=jobs().filter(is_possible))
+@MANY
+def test_what_is_lost_is_what_the_report_lists(version: Version, spec: JobSpec) -> None:
+    back, report = again(spec, version)
+    lost = lost_fields(spec, back)
+    if "tasks" not in named(report, *LISTED):
+        assert lost <= named(report, *LISTED)
+
+
+@given(spec=jobs().filter(is_possible))
+@MANY
+def test_what_is_listed_as_not_supported_is_lost(spec: JobSpec) -> None:
+    back, report = again(spec, Version.V3_1)
+    if "tasks" not in lost_fields(spec, back):
+        assert named(report, Kind.NOT_SUPPORTED) <= lost_fields(spec, back)
+
+
+@given(spec=jobs(plain=True).filter(is_possible))
+@MANY
+def test_a_job_that_was_a_document_is_the_same_ever_after(spec: JobSpec) -> None:
+    once, _ = again(spec, Version.V3_1)
+    twice, _ = again(once, Version.V3_1)
+    assert lost_fields(once, twice) == set()
+
+
+@given(spec=jobs().filter(is_possible))
+@MANY
+def test_a_job_that_was_a_document_is_one_the_cluster_takes(spec: JobSpec) -> None:
+    back, _ = again(spec, Version.V3_1)
+    check(replace(back, environment={}))
