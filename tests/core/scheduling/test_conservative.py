@@ -250,6 +250,13 @@ def test_a_job_without_a_limit_may_not_take_the_place_that_others_behind_already
 
 
 @BOTH
+def test_it_is_the_first_of_those_whose_place_is_left_to_it(policy: str) -> None:
+    queue = [(2, asks(4)), (3, asks(2)), (4, asks(1))]
+    made = POLICIES[policy](scene([node("a", 4)], [runs(1, asks(3), ("a", 3))], queue))
+    assert started(made) == [], "job 4 would leave job 3 its place, but not job 2"
+
+
+@BOTH
 def test_a_job_without_a_limit_does_not_grow_into_the_place_of_one_ahead_of_it(policy: str) -> None:
     running = [runs(1, asks(1), ("a", 1)), runs(9, asks(1, 3), ("a", 1), wants=2)]
     made = POLICIES[policy](scene([node("a", 4)], running, [(2, asks(3))]))

@@ -66,14 +66,20 @@ COURSES = some.lists(
 )
 
 
-@given(COURSES, some.integers(0, 10), some.integers(1, 30) | some.just(inf), some.integers(1, 9))
+@given(
+    COURSES, some.integers(0, 10), some.integers(1, 30) | some.just(inf), some.integers(1, 9), some.booleans()
+)
 def test_the_first_instant_at_which_all_suffice_comes_first_and_every_other_after_a_gap(
-    told: list[tuple[list[list[tuple[int, int, int]]], int]], after: int, wait: float, duration: int
+    told: list[tuple[list[list[tuple[int, int, int]]], int]],
+    after: int,
+    wait: float,
+    duration: int,
+    cut: bool,
 ) -> None:
     until = after + wait
     profiles = [([filled(pieces)[0] for pieces in amounts], needed) for amounts, needed in told]
     courses = [
-        Course([list(each.windows(duration, after, until)) for each in amounts], needed)
+        Course([list(each.windows(duration, after, until if cut else inf)) for each in amounts], needed)
         for amounts, needed in profiles
     ]
 
