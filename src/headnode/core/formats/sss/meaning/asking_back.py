@@ -47,14 +47,18 @@ def asked_back(wishes: Wishes, kept: Scope, place: Place, where: str, findings: 
         return _alone(wishes, others)
     left = _left(said, wishes)
     if kept.requested is None:
-        return _alone(left, (*others, *asking))
+        return _alone(left, others, asking)
     return Asked((*others, *asking, *credentials_of(left), *properties_of(left)), kept.requested)
 
 
-def _alone(wishes: Wishes, others: tuple[Property, ...]) -> Asked:
+def _alone(wishes: Wishes, others: tuple[Property, ...], asking: tuple[Property, ...] = ()) -> Asked:
+    """Return what `wishes` ask for in Requested; there is `asking`, too, where it would be hidden outside."""
     found = tuple(properties_of(wishes))
-    envelope = Envelope(properties=found) if found else None
-    return Asked((*others, *credentials_of(wishes)), envelope)
+    names = {one.name for one in found}
+    inside = (*found, *(one for one in asking if one.name in names))
+    outside = (one for one in asking if one.name not in names)
+    envelope = Envelope(properties=inside) if inside else None
+    return Asked((*others, *outside, *credentials_of(wishes)), envelope)
 
 
 def credentials_of(wishes: Wishes) -> tuple[Property, ...]:

@@ -14,7 +14,7 @@ Tell = Callable[[Kind, str, str], None]
 
 
 class Grouped(NamedTuple):
-    """The fields of the job, and those of each task."""
+    """The fields of the job, and those of each task; `unasked` are the features that it cannot ask for."""
 
     job: dict[str, Any]
     tasks: tuple[dict[str, Any], ...]
@@ -57,8 +57,7 @@ def _features(
             what = "Feature: the nodes of the job are not chosen for it; the task waits for one that has it"
             tell(Kind.APPROXIMATED, task.part.where, what)
         if len(names) > 1:
-            what = f"Feature: a task can ask for one; {', '.join(names[1:])} is not asked for"
-            tell(Kind.NOT_SUPPORTED, task.part.where, what)
+            found["unasked"] = names[1:]
 
 
 def _names(

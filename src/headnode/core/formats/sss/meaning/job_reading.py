@@ -8,7 +8,7 @@ from typing import Any
 
 from headnode.core.formats.fidelity import Awareness, Kind
 from headnode.core.formats.sss.inheritance import EffectiveJob, EffectiveTaskGroup
-from headnode.core.formats.sss.job_object import Job
+from headnode.core.formats.sss.job_object import Job, TaskGroup
 from headnode.core.formats.sss.meaning.findings import Findings
 from headnode.core.formats.sss.meaning.groups import grouped
 from headnode.core.formats.sss.meaning.keeping import extensions_of, named
@@ -23,9 +23,10 @@ from headnode.core.formats.sss.meaning.task_reading import (
 )
 from headnode.core.formats.sss.meaning.telling import events_of, hold_of, priority_of
 from headnode.core.formats.sss.meaning.walking import Walk
-from headnode.core.formats.sss.meaning.wishes import Wishes
+from headnode.core.formats.sss.meaning.wishes import Bounds, Wishes
 from headnode.core.formats.sss.properties import Property
 from headnode.core.formats.sss.rows import Place
+from headnode.core.formats.sss.selections import Selection
 from headnode.core.formats.sss.versions import Version
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec, Licence
@@ -82,17 +83,11 @@ class JobReader:
 
     def _asked(self, wishes: Wishes, tasks: Sequence[Read]) -> Fields:
         """Return the fields that follow from what is requested, with the tasks."""
-        sizes = sizes_of(wishes, [one.part for one in tasks], self._findings.add)
-        nodes = grouped(wishes, tasks, self._findings.add)
+        sizes = sizes_of(wishes, [one.part for one in tasks], self._tell)
+        nodes = grouped(wishes, tasks, self._tell)
         specs = tuple(
-            TaskSpec(
-                **one.fields,
-                minimum=size[0],
-                maximum=size[1],
-                run_time=one.own.run_time,
-                **nodes.tasks[number],
-            )
-            for number, (one, size) in enumerate(zip(tasks, sizes.tasks, strict=True))
+            self._task(one, size, where)
+            for one, size, where in zip(tasks, sizes.tasks, nodes.tasks, strict=True)
         )
         return {
             **sizes.job,
@@ -105,6 +100,20 @@ class JobReader:
             "template": wishes.queue or wishes.quality,
             "tasks": specs,
         }
+
+    def _tell(self, kind: Kind, where: str, what: str) -> None:
+        """Say what became of something; ``job`` is this one."""
+        self._findings.add(kind, self._where if where == "job" else where, what)
+
+    def _task(self, read: Read, size: Bounds, where: Fields) -> TaskSpec:
+        unasked: tuple[str, ...] = where.pop("unasked", ())
+        fields = read.fields
+        if unasked:
+            what = f"Feature: a task can ask for one; {', '.join(unasked)} is not asked for"
+            self._findings.unsupported(self._policy, read.part.where, what)
+            kept = TaskGroup(properties=tuple(Selection(name="Feature", value=name) for name in unasked))
+            fields = fields | {"extensions": extensions_of(kept) | fields["extensions"]}
+        return TaskSpec(**fields, minimum=size[0], maximum=size[1], run_time=read.own.run_time, **where)
 
     def _memory(self, wishes: Wishes, tasks: Sequence[Read]) -> Fields:
         """Ask of every node of the job what the most demanding of its tasks asks for."""
@@ -130,6 +139,9 @@ class JobReader:
     def _owned(self, wishes: Wishes) -> list[Property]:
         """Return the properties that have no field, and are written back: Machine, and one of two queues."""
         names = ["Machine", *(["QualityOfService"] if wishes.queue and wishes.quality else [])]
+        for name, text, becomes in _ONE_NAME:
+            if getattr(wishes, text):
+                self._findings.add(Kind.TRANSLATED, self._where, f"{name}: {becomes}")
         if wishes.queue and wishes.quality:
             what = f"QualityOfService {wishes.quality}: it is kept; the Queue is the template"
             self._findings.add(Kind.KEPT, self._where, what)
@@ -140,6 +152,17 @@ class JobReader:
         texts = {"Machine": wishes.machine, "QualityOfService": wishes.quality}
         found = [one for one in (*self._job.properties, *asked) if one.name in names and one.value]
         return [Property(name=one.name, value=one.value) for one in found if one.value == texts[one.name]]
+
+
+_ONE_NAME = (
+    ("Queue", "queue", "it is the template of the job"),
+    ("User", "user", "the job runs as that user, if its submitter may"),
+    (
+        "Machine",
+        "machine",
+        "it is compared with the name of the cluster where the job is submitted, and kept",
+    ),
+)
 
 
 def _check_machine(asked: str, machine: str, where: str) -> None:

@@ -20,6 +20,7 @@ from headnode.core.formats.sss.requests.constraint import Constraint
 from headnode.core.formats.sss.rows import Place
 from headnode.core.model.errors import BadRequest
 
+_NOTHING = Wishes()
 _SHOWN = 3  # of the alternatives that are not taken
 
 
@@ -45,6 +46,8 @@ def take(asking: Asking) -> Taken:
 
     Raises:  BadRequest ``request`` when nothing can meet all that is asked, or as `request_of`.
     """
+    if not asked(asking.scope):
+        return Taken(_NOTHING, replace(asking.scope, properties=(), requested=None, delivered=None))
     ways = request_of(asking.scope)
     if not ways:
         raise BadRequest(

@@ -17,7 +17,7 @@ from headnode.core.formats.sss.tables import ROWS
 from headnode.core.formats.sss.value_types import MOST_SECONDS
 from headnode.core.model.quantities import FOREVER, Seconds
 
-_PLACE_OF = {row.name: number for number, row in enumerate(ROWS)}
+_PLACE_OF = {name: number for number, name in enumerate(dict.fromkeys(row.name for row in ROWS))}
 
 
 def ordered(properties: Iterable[Property]) -> tuple[Property, ...]:

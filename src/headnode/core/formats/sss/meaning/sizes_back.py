@@ -65,11 +65,11 @@ def of_task(spec: JobSpec, task: TaskSpec) -> Fields:
 
 
 def says_each_node(spec: JobSpec, tasks: tuple[TaskSpec, ...], bounds: Bounds | None) -> bool:
-    """Whether Processors beside NodeCount can say how large each node is: of one node they say another thing."""
+    """Whether Processors beside NodeCount say how large each node is; of one node they say another thing."""
     if spec.unit is not UnitType.NODE or not spec.minimum_processors_per_node:
         return False
-    counted = [_total(task) for task in tasks] or [bounds]
-    return counted not in ([(1, 1)], [None])
+    counted: list[Bounds | None] = [_total(task) for task in tasks]
+    return (counted or [bounds]) not in ([(1, 1)], [None])
 
 
 def _total(task: TaskSpec) -> Bounds:
