@@ -3,9 +3,11 @@
 import re
 from typing import Any
 
+from msgspec.structs import replace
+
 from headnode.apps.cli.job_files import files_beside, read_bytes
-from headnode.core.formats.dialects import DIALECTS, How, Reading, language_of, locate, read
-from headnode.core.formats.fidelity import Item
+from headnode.core.formats.dialects import DIALECTS, How, Reading, convert, language_of, locate, read
+from headnode.core.formats.fidelity import Item, Report
 from headnode.core.model.checks import check, check_runnable
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
@@ -33,11 +35,17 @@ class Source:
 
         Raises:  BadRequest as the reader of its language does.
         """
-        return read(self.data, How(**{**_fields(how), "files": self._files}))
+        return read(self.data, self._with_files(how))
 
+    def converted(self, how: How, to: str) -> tuple[str, Report, tuple[bytes, Report]]:
+        """Return what it was read as, the report of that, and the job in dialect `to` with its own.
 
-def _fields(how: How) -> dict[str, Any]:
-    return {field: getattr(how, field) for field in how.__struct_fields__}
+        Raises:  BadRequest as `headnode.core.formats.dialects.convert`.
+        """
+        return convert(self.data, self._with_files(how), to)
+
+    def _with_files(self, how: How) -> How:
+        return replace(how, files=self._files)
 
 
 def findings(source: Source, how: How) -> tuple[str, list[Finding]]:
@@ -58,8 +66,6 @@ def findings(source: Source, how: How) -> tuple[str, list[Finding]]:
             found.append(error_finding(locate(source.data, language, wrong)))
         else:
             found += _not_runnable(spec)
-    if not reading.jobs:
-        found += _stays(reading)
     return reading.dialect, found
 
 
@@ -69,14 +75,6 @@ def _taken_for(source: Source, how: How) -> str:
         return (how.language or language_of(source.data)).value
     except BadRequest:
         return ""
-
-
-def _stays(reading: Reading) -> list[Finding]:
-    try:
-        reading.only_job()
-    except BadRequest as wrong:
-        return [_not_runnable_finding(wrong)]
-    return []
 
 
 def _not_runnable(spec: JobSpec) -> list[Finding]:

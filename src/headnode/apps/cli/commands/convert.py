@@ -61,14 +61,11 @@ def _wanted(asked: "Asked") -> str:
 def _converted(source: "Source", how: "How", to: str) -> "tuple[bytes, dict[str, Any]]":
     """Return the job in dialect `to`, and the report of reading and of writing it."""
     from headnode.apps.cli.job_checks import finding_of
-    from headnode.core.formats.dialects import rewrite
-    from headnode.core.formats.fidelity import honour
 
-    reading = source.read(how)
-    text, written = rewrite(reading, to)
-    told = {"reading": reading.report, "writing": honour(how.awareness, written)}
+    was, read, (text, written) = source.converted(how, to)
+    told = {"reading": read, "writing": written}
     items = [{"when": when, **finding_of(item)} for when, report in told.items() for item in report]
-    return text, {"file": source.name, "from": reading.dialect, "to": to, "items": items}
+    return text, {"file": source.name, "from": was, "to": to, "items": items}
 
 
 def _save(path: str, report: "dict[str, Any]") -> None:

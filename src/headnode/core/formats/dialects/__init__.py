@@ -3,7 +3,7 @@
 from headnode.core.formats.dialects.reading import How, Reading, locate, read
 from headnode.core.formats.dialects.recognising import language_of
 from headnode.core.formats.dialects.table import DIALECTS, Dialect, Language, dialect_named
-from headnode.core.formats.dialects.writing import rewrite, write
+from headnode.core.formats.dialects.writing import convert, write
 
 __all__ = [
     "DIALECTS",
@@ -11,10 +11,10 @@ __all__ = [
     "How",
     "Language",
     "Reading",
+    "convert",
     "dialect_named",
     "language_of",
     "locate",
     "read",
-    "rewrite",
     "write",
 ]

@@ -1,7 +1,7 @@
 """Reading a job file of any language."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -13,6 +13,7 @@ from headnode.core.model.job import JobSpec
 
 if TYPE_CHECKING:
     from headnode.core.formats.sss import Document
+    from headnode.core.formats.sss.meaning import Link
 
 
 class How(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,29 +29,28 @@ class How(msgspec.Struct, frozen=True, kw_only=True):
     strict: bool = False
     lenient: bool = False
     files: Mapping[str, bytes] = {}
+    machine: str = ""
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """What a file says: its jobs, in order.  `document` is the file itself where it says more than jobs."""
+    """What a file says: its jobs, in order, and which of them wait for which."""
 
     dialect: str
     jobs: tuple[JobSpec, ...]
     report: Report
-    document: "Document | None" = None
+    links: "tuple[Link, ...]" = ()
 
     def only_job(self) -> JobSpec:
         """Return the one job of the file.
 
-        Raises:  BadRequest ``sss-jobs`` or ``several-jobs``.
+        Raises:  BadRequest ``several-jobs``.
         """
         if len(self.jobs) == 1:
             return self.jobs[0]
-        if self.document is not None:
-            refuse_sss()
         raise BadRequest(
             code="several-jobs",
             what=f"the file holds {len(self.jobs)} jobs, and one is wanted",
-            fix="write each into a file of its own",
+            fix="write each into a file of its own; hn job submit takes them all",
         )
 
 
@@ -87,18 +87,6 @@ def locate(data: bytes | str, language: Language, refusal: BadRequest) -> BadReq
     return refusal
 
 
-def refuse_sss() -> NoReturn:
-    """Refuse to take a job out of an SSS document.
-
-    Raises:  BadRequest ``sss-jobs``, always.
-    """
-    raise BadRequest(
-        code="sss-jobs",
-        what="jobs of the SSS job object can be checked and written in both of its versions, not yet run",
-        fix="write the job in another language, such as native",
-    )
-
-
 def _compute_cluster(data: bytes | str, how: How) -> Reading:
     from headnode.core.formats import compute_cluster_xml
 
@@ -108,10 +96,16 @@ def _compute_cluster(data: bytes | str, how: How) -> Reading:
 
 def _sss(data: bytes | str, how: How) -> Reading:
     from headnode.core.formats import sss
+    from headnode.core.formats.sss import meaning
 
-    document, report = sss.read_document(data, awareness=how.awareness, lenient=how.lenient)
-    name = "sss" if document.version is sss.Version.V3_1 else "sss-3.0"
-    return Reading(name, (), report, document)
+    document, found = sss.read_document(data, awareness=how.awareness, lenient=how.lenient)
+    meant = meaning.jobs_in(document, found, awareness=how.awareness, machine=how.machine)
+    return Reading(sss_dialect(document), meant.jobs, meant.report, meant.links)
+
+
+def sss_dialect(document: "Document") -> str:
+    """Return the name of the version that a document is written in."""
+    return "sss" if document.version == "3.1.0" else "sss-3.0"
 
 
 def _grid(data: bytes | str, how: How) -> Reading:

@@ -2,12 +2,14 @@
 
 from typing import TYPE_CHECKING
 
-from headnode.core.formats.dialects.reading import Reading, refuse_sss
-from headnode.core.formats.dialects.table import Language, dialect_named
-from headnode.core.formats.fidelity import Item, Kind, Report
+from headnode.core.formats.dialects.reading import How, read, sss_dialect
+from headnode.core.formats.dialects.recognising import language_of
+from headnode.core.formats.dialects.table import Dialect, Language, dialect_named
+from headnode.core.formats.fidelity import Item, Kind, Report, honour
 from headnode.core.model.job import JobSpec
 
 if TYPE_CHECKING:
+    from headnode.core.formats import sss
     from headnode.core.formats.compute_cluster_xml import Live
 
 Written = tuple[bytes, Report]
@@ -16,7 +18,7 @@ Written = tuple[bytes, Report]
 def write(spec: JobSpec, dialect: str, live: "Live | None" = None) -> Written:
     """Write a job in `dialect`; say what the dialect cannot.  `live` adds what only the scheduler knows.
 
-    Raises:  BadRequest ``dialect``, ``sss-jobs``, and what the writer of the dialect refuses: ``too-large``,
+    Raises:  BadRequest ``dialect``, and what the writer of the dialect refuses: ``too-large``,
              ``no-tasks``, ``one-task``, ``not-unicode``.
     """
     found = dialect_named(dialect)
@@ -25,33 +27,59 @@ def write(spec: JobSpec, dialect: str, live: "Live | None" = None) -> Written:
 
         return compute_cluster_xml.write_job(spec, found.name, live=live)
     if found.language is Language.SSS:
-        refuse_sss()
-    text, report = _description(spec, found.name, found.language)
+        return _document(spec, found, live)
+    text, report = _description(spec, found)
     return text, report + (_not_told(found.title) if live is not None else ())
 
 
-def rewrite(reading: Reading, dialect: str) -> Written:
-    """Write what was read in `dialect`.  Within SSS the document itself is written, so that nothing is lost.
+def convert(data: bytes | str, how: How, to: str) -> tuple[str, Report, Written]:
+    """Return what a job file was read as, the report of that, and the job in dialect `to` with its own.
 
-    Raises:  as `write`; BadRequest ``several-jobs``.
+    Within SSS the document itself is written, with all its jobs.
+    Raises:  as `read` and `write`; BadRequest ``several-jobs``; and ``not-understood`` under awareness
+             policy Reject when something is lost.
     """
-    found = dialect_named(dialect)
-    if reading.document is not None and found.language is Language.SSS:
-        from headnode.core.formats import sss
+    wanted = dialect_named(to)
+    if wanted.language is Language.SSS and (how.language or language_of(data)) is Language.SSS:
+        was, report, written = _respelled(data, how, wanted)
+    else:
+        reading = read(data, how)
+        was, report, written = reading.dialect, reading.report, write(reading.only_job(), wanted.name)
+    return was, report, (written[0], honour(how.awareness, written[1]))
 
-        version = sss.Version.V3_1 if found.name == "sss" else sss.Version.V3_0
-        return sss.write_document(reading.document, version)
-    return write(reading.only_job(), found.name)
+
+def _respelled(data: bytes | str, how: How, wanted: Dialect) -> tuple[str, Report, Written]:
+    from headnode.core.formats import sss
+
+    document, report = sss.read_document(data, awareness=how.awareness, lenient=how.lenient)
+    return sss_dialect(document), report, sss.write_document(document, _version(wanted))
 
 
-def _description(spec: JobSpec, dialect: str, language: Language) -> Written:
-    if language is Language.GRID:
+def _version(wanted: Dialect) -> "sss.Version":
+    from headnode.core.formats import sss
+
+    return sss.Version.V3_1 if wanted.name == "sss" else sss.Version.V3_0
+
+
+def _document(spec: JobSpec, wanted: Dialect, live: "Live | None") -> Written:
+    from headnode.core.formats import sss
+    from headnode.core.formats.sss import meaning
+
+    version = _version(wanted)
+    identifier = str(live.id) if live is not None else ""
+    document, report = meaning.document_of(spec, version, identifier=identifier)
+    text, more = sss.write_document(document, version)
+    return text, report + more
+
+
+def _description(spec: JobSpec, wanted: Dialect) -> Written:
+    if wanted.language is Language.GRID:
         from headnode.core.formats import grid
 
-        return grid.write_job(spec, dialect)
+        return grid.write_job(spec, wanted.name)
     from headnode.core.formats import native_form
 
-    return native_form.write_job(spec, dialect)
+    return native_form.write_job(spec, wanted.name)
 
 
 def _not_told(title: str) -> Report:
