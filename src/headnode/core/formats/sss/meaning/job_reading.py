@@ -8,7 +8,7 @@ from typing import Any
 
 from headnode.core.formats.fidelity import Awareness, Kind
 from headnode.core.formats.sss.inheritance import EffectiveJob, EffectiveTaskGroup
-from headnode.core.formats.sss.job_object import Job, TaskGroup
+from headnode.core.formats.sss.job_object import Job, Scope, TaskGroup
 from headnode.core.formats.sss.meaning.findings import Findings
 from headnode.core.formats.sss.meaning.groups import grouped
 from headnode.core.formats.sss.meaning.keeping import extensions_of, named
@@ -62,7 +62,8 @@ class JobReader:
         _check_machine(taken.wishes.machine, machine, self._where)
         tasks = list(self._tasks(taken.wishes, scripts))
         fields = self._asked(taken.wishes, tasks) | self._told() | {"parents": waits.parents}
-        kept: list[Property] = [*self._walk.kept, *taken.kept.properties, *self._owned(taken.wishes)]
+        owned = self._owned(taken.wishes, taken.kept)
+        kept: list[Property] = [*self._walk.kept, *taken.kept.properties, *owned]
         ours = named(job.properties)
         rest = Job(properties=tuple(kept), requested=taken.kept.requested, kept=job.kept)
         extensions = {**extensions_of(rest), **more, **ours.extensions}
@@ -75,7 +76,7 @@ class JobReader:
             where = f"{self._where}, task group {number}"
             if isinstance(group, EffectiveTaskGroup):
                 read = list(reader.group(group, where if group.written else self._where))
-                found += read if group.written or any(one.fields["command"] for one in read) else []
+                found += read if group.written or self._job.value("Executable") else []
             else:
                 what = f"task group {group.id!r} is defined elsewhere: it is not run"
                 self._findings.unsupported(group.awareness or self._policy, where, what)
@@ -136,7 +137,7 @@ class JobReader:
         fields |= hold_of(job, where, self._walk, findings)
         return fields | events_of(job, self._walk)
 
-    def _owned(self, wishes: Wishes) -> list[Property]:
+    def _owned(self, wishes: Wishes, kept: Scope) -> list[Property]:
         """Return the properties that have no field, and are written back: Machine, and one of two queues."""
         names = ["Machine", *(["QualityOfService"] if wishes.queue and wishes.quality else [])]
         for name, text, becomes in _ONE_NAME:
@@ -150,8 +151,11 @@ class JobReader:
             self._findings.add(Kind.TRANSLATED, self._where, what)
         asked = self._job.requested.properties if self._job.requested else ()
         texts = {"Machine": wishes.machine, "QualityOfService": wishes.quality}
-        found = [one for one in (*self._job.properties, *asked) if one.name in names and one.value]
-        return [Property(name=one.name, value=one.value) for one in found if one.value == texts[one.name]]
+        inside = kept.requested.properties if kept.requested else ()
+        already = {one.name for one in (*kept.properties, *inside)}
+        found = [one for one in (*self._job.properties, *asked) if one.name in set(names) - already]
+        said = {one.name: one.value for one in found if one.value and one.value == texts[one.name]}
+        return [Property(name=name, value=value) for name, value in said.items()]
 
 
 _ONE_NAME = (

@@ -48,7 +48,7 @@ def take(asking: Asking) -> Taken:
     """
     if not asked(asking.scope):
         return Taken(_NOTHING, replace(asking.scope, properties=(), requested=None, delivered=None))
-    ways = request_of(asking.scope)
+    ways = request_of(_without_amounts(asking))
     if not ways:
         raise BadRequest(
             code="request",
@@ -68,6 +68,24 @@ def take(asking: Asking) -> Taken:
     marked = list(_marked(asking))
     names = {one.subject[0] for one in unsaid} | {one.name for one in marked}
     return Taken(wishes, _kept(asking.scope, names, whole=len(ways) > 1))
+
+
+def _without_amounts(asking: Asking) -> Scope:
+    """Return the scope without amounts of network, which an adapter of that name would contradict."""
+    amounts = [one for one in asked(asking.scope) if one.name == "Network" and isinstance(one, Consumable)]
+    adapters = [one for one in asked(asking.scope) if one.name == "Network" and one not in amounts]
+    if not amounts or not adapters:
+        return asking.scope
+    for one in amounts:
+        what = f"{one.name} {one.value}: {meaning_of(one.name, asking.place).becomes}"
+        asking.findings.unsupported(one.awareness or asking.policy, asking.where, what)
+    inside = asking.scope.requested
+    return replace(
+        asking.scope,
+        properties=tuple(one for one in asking.scope.properties if one not in amounts),
+        requested=inside
+        and replace(inside, properties=tuple(one for one in inside.properties if one not in amounts)),
+    )
 
 
 def _unsaid(way: Alternative, place: Place) -> list[Constraint]:
