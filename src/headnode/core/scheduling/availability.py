@@ -58,6 +58,7 @@ class Availability:
         self._memory = returns.memory(now, board, counted, due)
         self._licences = returns.licences(now, board, due)
         self._total = returns.total(now, kinds, self._free)
+        self._opens = [stairs.opens() for stairs in self._free]  # when there is anything of a kind
 
     def first_fit(self, need: Need, duration: float, after: Instant, until: float = inf) -> Slot | None:
         """Return the first slot for the minimum that begins at or after an instant, and before `until`."""
@@ -66,7 +67,8 @@ class Availability:
         least, best = fewest(need), None
         after = Instant(self._total.first_fit(need.minimum, duration, after))  # not before, wherever
         for kinds in self._kinds_for(need) if after < until else ():
-            courses = self._courses(least, kinds, Span(duration, after, until))
+            open_by_then = [kind for kind in kinds if self._opens[kind] < until]
+            courses = self._courses(least, open_by_then, Span(duration, after, until))
             for at in first_instants(courses, after, until):
                 found = fit(least, self.board(at, at + duration))
                 if found is not None:
@@ -80,9 +82,12 @@ class Availability:
         now = start <= self._now
         free = [0] * len(terrain.names)
         for kind, profile in zip(self._kinds.all, self._free, strict=True):
+            node = kind.nodes[0]
+            if now and len(kind.nodes) == 1 and not real.free[node]:
+                continue
             count = profile.least(start, end)
             if len(kind.nodes) == 1:
-                free[kind.nodes[0]] = count
+                free[node] = count
             elif count > 0:
                 _spread(kind, count, free, real if now else None)
         holders = [int(left < size) for left, size in zip(free, terrain.processors, strict=True)]
@@ -94,26 +99,37 @@ class Availability:
 
     def has_room(self, piece: Piece, start: float, end: float) -> bool:
         """Return whether so much is free all the time between two instants, kind by kind."""
-        return all(stairs.least(start, end) >= amount for stairs, amount in self._parts(piece))
+        return all(
+            self._free[kind].least(start, end) >= count for kind, count in self._counts(piece).items()
+        ) and all(stairs.least(start, end) >= amount for stairs, amount in self._beside(piece))
 
     def take(self, piece: Piece, start: float, end: float) -> None:
         """Take a piece from one instant until another."""
-        for stairs, amount in self._parts(piece):
+        for kind, count in self._counts(piece).items():
+            self._free[kind].take(start, end, count)
+            self._opens[kind] = self._free[kind].opens()
+        for stairs, amount in self._beside(piece):
             stairs.take(start, end, amount)
 
     def give(self, piece: Piece, start: float, end: float) -> None:
         """Give back a piece that was taken."""
-        for stairs, amount in self._parts(piece):
+        for kind, count in self._counts(piece).items():
+            self._free[kind].give(start, end, count)
+            self._opens[kind] = self._free[kind].opens()
+        for stairs, amount in self._beside(piece):
             stairs.give(start, end, amount)
 
-    def _parts(self, piece: Piece) -> list[tuple[Profile, int]]:
-        """Return what a piece takes of what."""
+    def _counts(self, piece: Piece) -> Counter[int]:
+        """Return what a piece takes of each kind of node."""
         counts: Counter[int] = Counter()
         for node, processors in piece.fit:
             kind = self._kinds.of[node]
             counts[kind] += 1 if self._kinds.all[kind].whole else processors
-        parts = [(self._free[kind], count) for kind, count in counts.items()]
-        parts.append((self._total, sum(processors for _, processors in piece.fit)))
+        return counts
+
+    def _beside(self, piece: Piece) -> list[tuple[Profile, int]]:
+        """Return what a piece takes of what is not counted by kinds."""
+        parts = [(self._total, sum([processors for _, processors in piece.fit]))]
         if piece.memory and self._memory:
             parts += [(self._memory[node], processors * piece.memory) for node, processors in piece.fit]
         wished = piece.licences.items()

@@ -92,6 +92,13 @@ class Profile:
         after = bisect_left(times, end, first)
         return free[first] if after <= first + 1 else min(free[first:after])
 
+    def opens(self) -> float:
+        """Return when the first stair begins on which anything is free; inf if there is none."""
+        for begins, free in zip(self._times, self._free, strict=True):
+            if free > 0:
+                return begins
+        return inf
+
     def is_level(self, start: float, end: float) -> bool:
         """Return whether as many are free all the time between two instants."""
         return bisect_left(self._times, end) - bisect_right(self._times, start) <= 0
