@@ -160,6 +160,7 @@ def test_a_clean_stop_leaves_tasks_alone_and_the_next_head_learns_how_they_ended
         head.wait_for(job, "Running")
         assert head.ask("down")["running_tasks"] == 1
         head.process.wait(10)
+        assert "Traceback" not in head.log()
         head.client.close()
         head.start_again()
         head.wait(job)
