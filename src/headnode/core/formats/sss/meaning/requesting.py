@@ -14,7 +14,7 @@ from headnode.core.formats.sss.job_object import Scope
 from headnode.core.formats.sss.meaning.findings import Findings
 from headnode.core.formats.sss.meaning.rows import Role, meaning_of
 from headnode.core.formats.sss.meaning.wishes import Wishes, is_sayable, wishes_of
-from headnode.core.formats.sss.properties import Kept, Property
+from headnode.core.formats.sss.properties import Envelope, Kept, Property
 from headnode.core.formats.sss.requests.alternatives import Alternative, asked, request_of
 from headnode.core.formats.sss.requests.constraint import Constraint
 from headnode.core.formats.sss.rows import Place
@@ -160,6 +160,12 @@ def _kept(scope: Scope, names: set[str], *, whole: bool) -> Scope:
     return replace(
         scope,
         properties=tuple(one for one in outside if one.name not in hidden),
-        requested=inside if keeps else None,
+        requested=_set(inside) if inside and keeps else None,
         delivered=None,
     )
+
+
+def _set(inside: Envelope) -> Envelope:
+    """Return Requested without what is not set, which would hide what stands outside."""
+    found = (one for one in inside.properties if isinstance(one, Kept) or one.group or one.value is not None)
+    return replace(inside, properties=tuple(found))

@@ -62,14 +62,15 @@ class TaskReader:
         walk.over(own, own.properties)
         taken = take(Asking(own, Place.TASK_GROUP, where, policy, self._findings))
         wishes = _over(taken.wishes, self._wishes)
-        for task, count in self._different(group, where):
+        for number, (task, count) in enumerate(self._different(group, where)):
             kept = Walk(Place.TASK, where, task.awareness or policy, self._findings)
             own_task = _beyond(task, group.within)
             kept.over(task, own_task.properties)
             asked = take(Asking(own_task, Place.TASK, where, task.awareness or policy, self._findings))
             each = asked.wishes.processors or _each(own)
+            of_group = [one for one in walk.kept if one.name != "Id" or number == 0]
             rest = TaskGroup(
-                properties=(*walk.kept, *taken.kept.properties, *kept.kept, *asked.kept.properties),
+                properties=(*of_group, *taken.kept.properties, *kept.kept, *asked.kept.properties),
                 requested=asked.kept.requested or taken.kept.requested,
                 kept=own.kept,
             )

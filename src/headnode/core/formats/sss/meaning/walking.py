@@ -69,7 +69,7 @@ class Walk:
             return  # an empty element: the property is not set
         if meaning.role is Role.OUTCOME:
             self._findings.add(Kind.NOTE, self._where, f"{one.name}: {_NOT_INPUT}")
-        elif meaning.role is Role.KEPT or one.value is False:  # what shall not be possible is not
+        elif meaning.role is Role.KEPT or (meaning.role is Role.UNSUPPORTED and one.value is False):
             self.kept.append(one)
             self._findings.add(Kind.KEPT, self._where, f"{one.name}: it is kept; {meaning.becomes}")
         elif meaning.role is Role.UNSUPPORTED:
