@@ -6,34 +6,53 @@ from typing import Any
 import msgspec
 
 from headnode.apps.server.not_yet import not_acted_on
+from headnode.apps.server.several_jobs import Described
 from headnode.apps.server.wishes import CreateWish
 from headnode.core.formats.fidelity import Item, honour, parse_awareness
 from headnode.core.formats.terms import read_terms
+from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant
 
 LARGE = 16_384  # characters of job files that are read beside the event loop
 
 
-async def read_job(wish: CreateWish, now: Instant) -> tuple[JobSpec, tuple[Item, ...]]:
-    """Return the description that a client means: a job file, changed and added to by options.
+async def read_job(wish: CreateWish, now: Instant, machine: str = "") -> tuple[JobSpec, tuple[Item, ...]]:
+    """Return the one description that a client means, as `read_jobs`.
 
+    Raises:  as `read_jobs`, and BadRequest ``several-jobs``.
+    """
+    described = await read_jobs(wish, now, machine)
+    if len(described.specs) != 1:
+        raise BadRequest(
+            code="several-jobs",
+            what=f"the job file holds {len(described.specs)} jobs, and one can be looked at here",
+            fix="submit them together: hn job submit FILE",
+        )
+    return described.specs[0], described.report
+
+
+async def read_jobs(wish: CreateWish, now: Instant, machine: str = "") -> Described:
+    """Return the descriptions that a client means: a job file, changed and added to by options.
+
+    `machine` is the name of this cluster; a job that is for another one is refused.
     Raises:  BadRequest, with line and column for a job file.
     """
-    spec: JobSpec | None = None
-    report: tuple[Item, ...] = ()
-    if wish.jobfile is not None:
-        read = _read_file
-        if len(wish.jobfile) + sum(map(len, wish.files.values())) > LARGE:
-            spec, report = await asyncio.to_thread(read, wish.jobfile, wish)
-        else:
-            spec, report = read(wish.jobfile, wish)
-    if spec is None or wish.terms or wish.tasks:
-        spec = read_terms(wish.terms, wish.tasks, spec, now=now)
-    return spec, report + honour(parse_awareness(wish.awareness), not_acted_on(spec))
+    if wish.jobfile is None:
+        described = Described([read_terms(wish.terms, wish.tasks, None, now=now)], {}, ())
+    elif len(wish.jobfile) + sum(map(len, wish.files.values())) > LARGE:
+        described = await asyncio.to_thread(_read_file, wish.jobfile, wish, machine)
+    else:
+        described = _read_file(wish.jobfile, wish, machine)
+    if wish.jobfile is not None and (wish.terms or wish.tasks):
+        specs = [read_terms(wish.terms, wish.tasks, spec, now=now) for spec in described.specs]
+        described = described._replace(specs=specs)
+    policy = parse_awareness(wish.awareness)
+    kept = [item for spec in described.specs for item in not_acted_on(spec)]
+    return described._replace(report=described.report + honour(policy, dict.fromkeys(kept)))
 
 
-def _read_file(text: str, wish: CreateWish) -> tuple[JobSpec, tuple[Item, ...]]:
+def _read_file(text: str, wish: CreateWish, machine: str) -> Described:
     from headnode.core.formats import dialects  # a head that reads no job files does without
 
     how = dialects.How(
@@ -42,9 +61,19 @@ def _read_file(text: str, wish: CreateWish) -> tuple[JobSpec, tuple[Item, ...]]:
         lenient=wish.lenient,
         language=dialects.dialect_named(wish.dialect).language if wish.dialect else None,
         files={name: said.encode() for name, said in wish.files.items()},
+        machine=machine,
     )
     reading = dialects.read(text, how)
-    return reading.only_job(), reading.report
+    if not reading.jobs:
+        raise BadRequest(
+            code="no-jobs",
+            what="the job file holds no job: all of it is defined elsewhere",
+            fix="write a Job",
+        )
+    waits: dict[int, list[int]] = {}
+    for link in reading.links:
+        waits.setdefault(link.child, []).append(link.parent)
+    return Described(reading.jobs, waits, reading.report)
 
 
 def report_json(report: tuple[Item, ...]) -> Any:

@@ -10,7 +10,8 @@ from headnode.apps.server.desk import Desk
 from headnode.apps.server.expecting import expected_object, prediction_object
 from headnode.apps.server.history import sentence
 from headnode.apps.server.lookups import Found, states_named
-from headnode.apps.server.reading import read_job, report_json
+from headnode.apps.server.reading import read_job, read_jobs, report_json
+from headnode.apps.server.several_jobs import submit_all
 from headnode.core.formats.terms import read_terms
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.events import JobCreated, JobFact
@@ -28,7 +29,7 @@ Object = dict[str, Any]
 
 async def create_job(desk: Desk, by: User, wish: w.CreateWish) -> Object:
     """Make a job in state configuring."""
-    spec, report = await read_job(wish, desk.now())
+    spec, report = await read_job(wish, desk.now(), desk.name)
     events = await desk.ask(c.CreateJob(by=by, spec=spec))
     return {"job": _created(events), "report": report_json(report)}
 
@@ -38,14 +39,15 @@ def _created(events: tuple[object, ...]) -> int:
 
 
 async def submit_job(desk: Desk, by: User, wish: w.SubmitWish) -> Object:
-    """Put a job into the queue: one that was created, or a new one."""
+    """Put a job into the queue: one that was created, or a new one, or all of a job file."""
     if wish.job is not None:
         return await _submit_created(desk, by, wish, wish.job)
-    spec, report = await read_job(wish, desk.now())
-    refuse_unfit(desk, spec)
-    parents = desk.lookups.ended_parents(spec.parents)
-    events = await desk.ask(c.CreateJob(by=by, spec=spec, submit=True, parents=parents))
-    return {"job": _created(events), "report": report_json(report)}
+    described = await read_jobs(wish, desk.now(), desk.name)
+    for spec in described.specs:
+        refuse_unfit(desk, spec)
+    ids = await submit_all(desk, by, described)
+    several = {"jobs": ids} if len(ids) > 1 else {}
+    return {"job": ids[-1], "report": report_json(described.report)} | several
 
 
 async def _submit_created(desk: Desk, by: User, wish: w.SubmitWish, job: int) -> Object:

@@ -43,6 +43,7 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
         return _dry_run(asked, client, out)
     answer = client.ask("submit_job", **_request(asked))
     job = int(answer["job"])
+    jobs = [int(one) for one in answer.get("jobs", [job])]
     remember(job)
     if answer.get("report"):
         from headnode.apps.cli.fidelity import tell
@@ -50,8 +51,17 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
         tell(answer["report"], asked.text("jobfile") or "job", out)
     waits = asked.flag("wait")
     if not (waits and asked.flag("json")):  # then the document at the end holds the id
+        _tell_submitted(jobs, answer, out)
+    return _wait(jobs, client, out) if waits else 0
+
+
+def _tell_submitted(jobs: "list[int]", answer: "dict[str, Any]", out: "Output") -> None:
+    if not out.for_people and len(jobs) > 1:
+        names = "\n".join(map(str, jobs))
+        out.said("", answer, names)
+        return
+    for job in jobs:
         out.said(f"Job has been submitted. ID: {job}.", answer, job)
-    return _wait(job, client, out) if waits else 0
 
 
 def _dry_run(asked: "Asked", client: "Client", out: "Output") -> int:
@@ -98,10 +108,10 @@ def _file_fields(asked: "Asked", file: str) -> "dict[str, Any]":
     return {**described_by(asked, file), "awareness": awareness}
 
 
-def _wait(job: int, client: "Client", out: "Output") -> int:
+def _wait(jobs: "list[int]", client: "Client", out: "Output") -> int:
     from headnode.apps.cli.waiting import wait_for
 
-    return wait_for([job], client, out, show_output=True)
+    return wait_for(jobs, client, out, show_output=True)
 
 
 COMMANDS = (
