@@ -133,6 +133,8 @@ def _tell_others(asking: Asking, way: Alternative, others: Sequence[Alternative]
 def _marked(asking: Asking) -> Iterator[Property]:
     """Yield the properties whose attributes have no effect, and say so."""
     for one in asked(asking.scope):
+        if one.value is None:
+            continue  # an empty element: it is not set, whatever its attributes
         attributes = [name for name, value in _attributes(one) if value]
         if attributes and meaning_of(one.name, asking.place).role is Role.ACTED_ON:
             what = f"{one.name}: attribute {', '.join(attributes)} has no effect on what is asked for"
@@ -151,7 +153,9 @@ def _attributes(one: Property) -> Iterator[tuple[str, object]]:
 def _kept(scope: Scope, names: set[str], *, whole: bool) -> Scope:
     """Return what must be written back: Requested as a whole, since its parts may depend on each other."""
     able = {one.name for one in asked(scope)}
-    outside = tuple(one for one in scope.properties if one.name in able and one.name in names)
+    outside = tuple(
+        one for one in scope.properties if one.name in able and one.name in names and one.value is not None
+    )
     inside = scope.requested
     hidden = {one.name for one in inside.properties} if inside else set()
     keeps = inside is not None and (
