@@ -1,0 +1,378 @@
+"""Every job language is known by its content; what is lost from one to another is what the report lists."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from headnode.core.formats import compute_cluster_xml, grid, native_form
+from headnode.core.formats.compute_cluster_xml import HPC
+from headnode.core.formats.dialects import (
+    DIALECTS,
+    How,
+    Language,
+    convert,
+    dialect_named,
+    language_of,
+    locate,
+    read,
+    write,
+)
+from headnode.core.formats.fidelity import Awareness, Kind, Report, losses
+from headnode.core.launching.recipe import argv_of
+from headnode.core.model.checks import check
+from headnode.core.model.errors import BadRequest
+from headnode.core.model.job import JobSpec
+from headnode.core.model.task import TaskSpec, TaskType
+
+from .shared import SHARED
+from .specs import jobs
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+FOLDERS = {
+    "job_xml": Language.COMPUTE_CLUSTER,
+    "sss": Language.SSS,
+    "grid": Language.GRID,
+    "native_form": Language.NATIVE,
+}
+FILES = [(path, language) for folder, language in FOLDERS.items() for path in (GOLDEN / folder).iterdir()]
+SAMPLES = {
+    "ccs": sorted((SHARED / "samples" / "ccs").glob("*.xml")),
+    "grid": sorted((SHARED / "samples" / "grid" / "jobs").glob("*.js*")),
+    "sss": sorted((SHARED / "samples" / "sss" / "seed").glob("*.xml")),
+}
+OF_SAMPLES = {"ccs": Language.COMPUTE_CLUSTER, "grid": Language.GRID, "sss": Language.SSS}
+REFUSED = {  # what the samples are refused for, by the beginning of their names; all others are read
+    "012": "line 8, column 14: not well-formed XML",
+    "03_": "line 9, column 29: the tasks wait for each other in a circle",
+    "04_": "line 7, column 15: task 'a': file 'task_simple.js'",
+    "07_": "line 14, column 10: task 'a': 'ouput_files'",
+    "20_rest_GET_job_response_RAW": "line 18, column 2: not JSON",
+    "001_ex25-2_moderate.RAW": "line 1, column 534: not well-formed XML",
+    "001_ex25-3_elaborate.RAW": "line 1, column 346: not well-formed XML",
+    "002_ex2_moderate.RAW": "line 18, column 15: not well-formed XML",
+    "002_ex3_elaborate.RAW": "line 13, column 15: not well-formed XML",
+}
+MANY = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+FEW = settings(MANY, max_examples=5)  # each is sixty jobs
+TOGETHER = (
+    ("kind", "start", "end", "increment"),
+    ("fail_job_on_failure", "fail_job_count"),
+)
+"""Fields of a task that mean something only together."""
+
+
+def alone(name: str) -> tuple[str, ...]:
+    """Return a field of a task with those it belongs together with."""
+    return next((fields for fields in TOGETHER if name in fields), (name,))
+
+
+JOB_FIELDS = [name for name in JobSpec.__struct_fields__ if name not in ("tasks", "dialect")]
+TASK_FIELDS = sorted({alone(name) for name in TaskSpec.__struct_fields__})
+
+
+def told(report: Report) -> bool:
+    return any(item.kind is Kind.TRANSLATED for item in report) or bool(losses(report))
+
+
+@pytest.mark.parametrize(("path", "language"), FILES, ids=lambda value: getattr(value, "name", None))
+def test_every_golden_file_is_known_by_its_content(path: Path, language: Language) -> None:
+    data = path.read_bytes()
+    assert language_of(data) is language
+    assert language_of(data.decode()) is language
+    assert language_of(b"\xef\xbb\xbf" + data) is language
+    assert language_of(data.decode().encode("utf-16")) is language
+
+
+def test_the_names_of_the_dialects_are_those_that_their_readers_and_writers_use() -> None:
+    assert [name for name, one in DIALECTS.items() if one.language is Language.COMPUTE_CLUSTER] == [
+        *compute_cluster_xml.DIALECTS
+    ]
+    assert [name for name, one in DIALECTS.items() if one.language is Language.GRID] == [*grid.DIALECTS]
+    assert [name for name, one in DIALECTS.items() if one.language is Language.NATIVE] == [
+        native_form.TOML,
+        native_form.JSON,
+    ]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, id=path.name) for paths in SAMPLES.values() for path in paths]
+    or [pytest.param(None, marks=pytest.mark.skip(reason="the samples are not beside the repository"))],
+)
+def test_every_sample_is_read_or_refused_for_the_reason_it_gives(path: Path) -> None:
+    folder = next(name for name, paths in SAMPLES.items() if path in paths)
+    assert language_of(path.read_bytes()) is OF_SAMPLES[folder]
+    wrong = next((what for name, what in REFUSED.items() if path.name.startswith(name)), None)
+    if wrong is None:
+        reading = read(path.read_bytes())
+        assert DIALECTS[reading.dialect].language is OF_SAMPLES[folder]
+        return
+    with pytest.raises(BadRequest) as refusal:
+        read(path.read_bytes())
+    assert refusal.value.what.startswith(wrong)
+    assert refusal.value.fix
+
+
+@pytest.mark.skipif(not SAMPLES["sss"], reason="the samples are not beside the repository")
+def test_the_damaged_samples_are_read_leniently_with_every_repair_reported() -> None:
+    damaged = [
+        path for name in ("sss", "grid") for path in SAMPLES[name] if path.name.startswith((*REFUSED,))
+    ]
+    mended = [path for path in damaged if not path.name.startswith(("03_", "04_", "20_"))]
+    assert len(mended) == 5
+    for path in mended:
+        assert losses(read(path.read_bytes(), How(lenient=True)).report) or "sss" in str(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "the file is empty"),
+        (" \n\t", "the file is empty"),
+        ("#!/bin/sh\n#SBATCH -n 4\nsrun x\n", "this is a script with options for Slurm"),
+        ("#!/bin/bash\n#PBS -l nodes=1\n", "this is a script with options for PBS"),
+        ("#!/usr/bin/env python\n", "this is a script, not"),
+        ("\x7fELF\x02", "this is a program"),
+    ],
+)
+def test_what_is_no_job_file_is_told_so_with_the_way_out(text: str, said: str) -> None:
+    for data in (text, text.encode()):
+        with pytest.raises(BadRequest) as refusal:
+            read(data)
+        assert said in refusal.value.what
+        assert "hn " in refusal.value.fix
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("<Task CommandLine='x'/>", Language.COMPUTE_CLUSTER),
+        ("<Job", Language.COMPUTE_CLUSTER),
+        ("<Job><Id>1</Id><Executable>/bin/x</Executable></Jo", Language.SSS),
+        ("<JobGroup><Job/></JobGroup>", Language.SSS),
+        ("<Envelope><Body/></Envelope>", Language.SSS),
+        ('{"version": 2, "tasks": [', Language.GRID),
+        ('{"tasks": [{"id": "a"}]}', Language.GRID),
+        ('{"command": "x", "properties": {"version": "2"}', Language.NATIVE),
+        ('{"tasks": [{"command": "x"}]}', Language.NATIVE),
+        ('[{"id": 1}]', Language.GRID),
+        ('[[tasks]]\ncommand = "x"', Language.NATIVE),
+        ('name = "a"', Language.NATIVE),
+        ("{", Language.NATIVE),
+    ],
+)
+def test_a_damaged_file_is_known_too(text: str, language: Language) -> None:
+    assert language_of(text) is language
+
+
+def test_a_language_that_is_named_is_believed() -> None:
+    with pytest.raises(BadRequest, match="not JSON"):
+        read('command = "x"', How(language=Language.GRID))
+
+
+def test_an_unknown_language_is_refused_with_the_nearest() -> None:
+    assert dialect_named(" CCS ").name == "ccs"
+    with pytest.raises(BadRequest) as refusal:
+        dialect_named("hpcpak")
+    assert refusal.value.fix.startswith("did you mean 'hpcpack'? choose from: ccs, ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<Job><Tasks>\n<Task CommandLine="a" DependsOn="zz"/></Tasks></Job>',
+        '{"version": 2, "tasks": [\n{"id": "a", "definition": {"version": 2, "executable": "/a", '
+        '"environment": {"A=B": "x"}}}]}',
+        'name = "x"\n[[tasks]]\ncommand = "a"\ndepends_on = "zz"',
+    ],
+)
+def test_a_refusal_after_reading_gets_its_place(text: str) -> None:
+    reading = read(text)
+    with pytest.raises(BadRequest) as refusal:
+        check(reading.only_job())
+    placed = locate(text, DIALECTS[reading.dialect].language, refusal.value)
+    assert placed.what.startswith("line 2, column ")
+    assert placed.what.endswith(refusal.value.what)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize(("path", "language"), FILES, ids=lambda value: getattr(value, "name", None))
+def test_round_trips_within_a_language_are_identities(path: Path, language: Language, dialect: str) -> None:
+    if DIALECTS[dialect].language is not language or dialect == "grid-task":
+        return
+    data = path.read_bytes()
+    was, _, (text, report) = convert(data, How(), dialect)
+    now, _, (again, _) = convert(text, How(), was)
+    assert now == dialect
+    if not told(report):
+        assert convert(again, How(), dialect)[2][0] == text
+    if not told(report) and language is not Language.SSS:  # whose samples need not make sense
+        assert [replace(job, dialect="") for job in read(text).jobs] == [
+            replace(job, dialect="") for job in read(data).jobs
+        ]
+
+
+def test_sss_is_respelled_with_all_its_jobs() -> None:
+    data = (GOLDEN / "sss" / "group_3_1_0.xml").read_bytes()
+    _, _, (old, report) = convert(data, How(), "sss-3.0")
+    assert not losses(report)
+    assert old == (GOLDEN / "sss" / "group_3_0_3.xml").read_bytes()
+    assert len(read(old).jobs) == len(read(data).jobs) > 1
+
+
+def test_several_jobs_do_not_become_one() -> None:
+    data = (GOLDEN / "sss" / "group_3_1_0.xml").read_bytes()
+    with pytest.raises(BadRequest, match="several-jobs"):
+        convert(data, How(), "native")
+
+
+def test_under_reject_a_job_that_loses_something_is_not_converted() -> None:
+    reject = How(awareness=Awareness.REJECT)
+    with pytest.raises(BadRequest, match="project: a grid job has no such thing") as refusal:
+        convert('project = "p"\ncommand = "/bin/a"', reject, "grid")
+    assert refusal.value.code == "not-understood"
+    assert convert('command = "/bin/a"', reject, "hpcpack")[0] == "native"
+
+
+def meaning(spec: JobSpec) -> Any:
+    """Return what a job does, without the words in which it says so.
+
+    A job's environment and exit codes count for each of its tasks, groups only order tasks, a name that
+    nothing has is waited for by nobody, a node that is named twice is one node, and a job of one task fails
+    with it.  The Id that a job of SSS must have says nothing.
+    """
+    tasks = [meaning_of_task(spec, number) for number in range(len(spec.tasks))]
+    moot = {"environment": {}, "valid_exit_codes": (), "group_edges": (), "dialect": "", "tasks": ()}
+    nodes = tuple(dict.fromkeys(spec.requested_nodes))
+    alone = [task.instances for task in spec.tasks] == [1]
+    first = spec.fail_on_task_failure or alone
+    fails = spec.fail_dependent_tasks and not first
+    same = {
+        "extensions": anonymous(spec).extensions,
+        "requested_nodes": nodes,
+        "fail_on_task_failure": first,
+        "fail_dependent_tasks": fails,
+    }
+    return replace(spec, **(moot | same)), tasks
+
+
+def meaning_of_task(spec: JobSpec, number: int) -> Any:
+    task = spec.tasks[number]
+    before = {edge.parent for edge in spec.group_edges if edge.child == task.group}
+    waits = [
+        other
+        for other, one in enumerate(spec.tasks)
+        if (one.name in task.depends_on or one.group in before) and other != number
+    ]
+    swept = {} if task.kind is TaskType.SWEEP else {"start": 0, "end": 0, "increment": 1}
+    codes = spec.valid_exit_codes if task.valid_exit_codes is None else task.valid_exit_codes
+    argv = argv_of(task.command) if task.command else ()
+    plain = replace(
+        task, **swept, environment={}, depends_on=(), group=None, command="", valid_exit_codes=None
+    )
+    return plain, waits, codes, argv, {**spec.environment, **task.environment}
+
+
+def anonymous(spec: JobSpec) -> JobSpec:
+    """Return a job without its language, and without the Id that SSS gives it."""
+    extensions = {name: text for name, text in spec.extensions.items() if name != "<Id>"}
+    return replace(spec, dialect="", extensions=extensions)
+
+
+def is_possible(spec: JobSpec) -> bool:
+    """Whether no maximum is below its minimum: what contradicts itself cannot be read in SSS."""
+    bounds = [
+        (spec.minimum, spec.maximum),
+        (spec.minimum_memory, spec.maximum_memory),
+        (spec.minimum_processors_per_node, spec.maximum_processors_per_node),
+        *((task.minimum, task.maximum) for task in spec.tasks),
+    ]
+    return all(least is None or most is None or least <= most for least, most in bounds)
+
+
+def plain_job(dialect: str) -> JobSpec:
+    """Return a job of which nothing is lost in `dialect`."""
+    tasks = (TaskSpec(name="a", command="/bin/a x"), TaskSpec(name="b", command="/bin/b"))
+    if dialect == "grid-task":
+        return JobSpec(tasks=(TaskSpec(command="/bin/a x"),))
+    if dialect.startswith("sss"):
+        return JobSpec(minimum=1, maximum=1, tasks=tasks[:1])
+    return JobSpec(tasks=tasks, fail_on_task_failure=dialect == "grid")
+
+
+def each_wish(other: JobSpec, base: JobSpec) -> Iterator[JobSpec]:
+    """Yield jobs that differ from `base` in one thing, which is as in `other` or its first task."""
+    for name in JOB_FIELDS:
+        yield replace(base, **{name: getattr(other, name)})
+    for names in TASK_FIELDS:
+        task = replace(base.tasks[0], **{name: getattr(other.tasks[0], name) for name in names})
+        yield replace(base, tasks=(task, *base.tasks[1:]))
+
+
+def written(spec: JobSpec, dialect: str) -> tuple[bytes, Report]:
+    """Write a job; return nothing if the dialect has no room for one of such a shape."""
+    try:
+        return write(spec, dialect)
+    except BadRequest as no:
+        if no.code not in ("too-large", "one-task", "no-command", "no-tasks"):
+            raise
+        return b"", ()
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@given(other=jobs(HPC).filter(lambda job: bool(job.tasks)))
+@FEW
+def test_a_single_wish_is_lost_exactly_if_the_report_says_so(dialect: str, other: JobSpec) -> None:
+    base = plain_job(dialect)
+    assert not told(write(base, dialect)[1])
+    if dialect == "grid-task":  # where own words are read as the task's meta, which is an extension
+        other = replace(other, properties={}, tasks=(replace(other.tasks[0], properties={}),))
+    for spec in filter(is_possible, each_wish(other, base)):
+        text, report = written(spec, dialect)
+        if not text:
+            continue
+        back = read(text).only_job()
+        if losses(report):
+            assert anonymous(back) != anonymous(spec)
+        if meaning(back) != meaning(spec):
+            assert told(report)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@given(data=st.data())
+@MANY
+def test_a_job_of_which_nothing_is_told_is_the_same_in_the_other_language(
+    dialect: str, data: st.DataObject
+) -> None:
+    spec = data.draw(jobs(data.draw(st.sampled_from([*compute_cluster_xml.DIALECTS]))))
+    text, report = written(spec, dialect)
+    if not text:
+        return
+    if not told(report) and is_possible(spec):
+        assert meaning(read(text).only_job()) == meaning(spec)
+
+
+@given(st.binary(max_size=300) | st.text(max_size=300))
+@MANY
+def test_whatever_a_file_holds_it_is_read_or_refused_with_a_way_out(data: bytes | str) -> None:
+    try:
+        reading = read(data)
+    except BadRequest as refusal:
+        found = refusal.fix
+    else:
+        found = reading.dialect
+    assert found
+
+
+@pytest.mark.parametrize("start", ["<", "{", "[[", "#!", '<Job a="', '{"tasks": [', 'a = "'])
+@pytest.mark.parametrize("end", ["\0", "\u202e", "\ud800", "9" * 5000, "[" * 5000, "<a>" * 5000, "&a;"])
+def test_hostile_files_are_refused_with_a_way_out(start: str, end: str) -> None:
+    for data in (start + end, (start + end).encode("utf-8", "surrogatepass")):
+        with pytest.raises(BadRequest) as refusal:
+            read(data)
+        assert refusal.value.what

@@ -1,0 +1,235 @@
+"""Job files of every language through the command line: converted, checked, submitted and shown again."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from cli_scripted_head import hn
+
+Hn = Callable[..., "subprocess.CompletedProcess[str]"]
+CCS = (
+    '<Job Name="j" Priority="Normal" xmlns="http://www.microsoft.com/ComputeCluster/" IsExclusive="false">'
+    '<Tasks><Task Name="t" CommandLine="/bin/echo hello"/></Tasks></Job>'
+)
+FILES = {
+    "ccs": CCS,
+    "hpcpack": '<Job Name="j"><Tasks><Task Name="t" CommandLine="/bin/echo hello"/></Tasks></Job>',
+    "sss": (
+        "<Job><Id>1</Id><Name>j</Name><Executable>/bin/echo</Executable><Arguments>hello</Arguments></Job>"
+    ),
+    "sss-3.0": (
+        "<Job><JobId>1</JobId><JobName>j</JobName><Executable>/bin/echo</Executable>"
+        "<Arguments>hello</Arguments></Job>"
+    ),
+    "grid": (
+        '{"version": 2, "description": "j", "tasks": [{"id": "t", "definition": '
+        '{"version": 2, "executable": "/bin/echo", "arguments": ["hello"]}}]}'
+    ),
+    "grid-task": '{"version": 2, "description": "j", "executable": "/bin/echo", "arguments": ["hello"]}',
+    "native": 'name = "j"\ncommand = "/bin/echo hello"\n',
+    "native-json": '{"name": "j", "command": "/bin/echo hello"}',
+}
+GROUP = """<JobGroup><Id>g</Id>
+<Job><Id>last</Id><Name>last</Name><Executable>/bin/true</Executable>
+ <Dependency condition="OnSuccess">first</Dependency></Job>
+<Job><Id>first</Id><Name>first</Name><Executable>/bin/true</Executable></Job>
+</JobGroup>"""
+TRANSFER = """{"version": 2, "default_storage_base": "gsiftp://example.org/", "tasks": [
+  {"id": "a", "definition": {"version": 2, "executable": "/bin/a", "input_files": {"x": "x"}}}]}"""
+
+
+@pytest.fixture
+def job_file(tmp_path: Path) -> Callable[[str], Path]:
+    def write(text: str) -> Path:
+        path = tmp_path / f"job.{'xml' if text[0] == '<' else 'json' if text[0] == '{' else 'toml'}"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+@pytest.fixture(scope="module")
+def state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Run one cluster of one node with two processors for all tests of this file."""
+    directory = tmp_path_factory.mktemp("cluster") / "state"
+    said = hn("up", "--name", "test", "--processors", "2", state=directory)
+    try:
+        assert said.returncode == 0, said.stderr
+        yield directory
+    finally:
+        if (directory / "head.sock").exists():
+            assert hn("down", "--cancel-jobs", state=directory).returncode == 0
+
+
+@pytest.mark.parametrize("dialect", FILES)
+def test_a_file_is_known_by_its_content_and_the_check_says_as_what(
+    tmp_path: Path, job_file: Callable[[str], Path], dialect: str
+) -> None:
+    path = job_file(FILES[dialect])
+    said = hn("check", str(path), state=tmp_path)
+    assert said.returncode == 0
+    assert said.stdout.splitlines()[-1].startswith(f"{path}: {dialect}: it can be submitted")
+    document = json.loads(hn("check", str(path), "--json", state=tmp_path).stdout)
+    assert (document["dialect"], document["valid"]) == (dialect, True)
+
+
+@pytest.mark.parametrize("to", FILES)
+@pytest.mark.parametrize("dialect", FILES)
+def test_every_language_is_converted_into_every_other(
+    tmp_path: Path, job_file: Callable[[str], Path], dialect: str, to: str
+) -> None:
+    said = hn("convert", str(job_file(FILES[dialect])), "--to", to, state=tmp_path)
+    assert said.returncode == 0, said.stderr
+    assert said.stderr.startswith("hn: ")
+    assert f"from {dialect} to {to}: " in said.stderr.splitlines()[0]
+    check = [sys.executable, "-m", "headnode.apps.cli", "check", "-", "--json"]
+    again = subprocess.run(check, input=said.stdout, capture_output=True, text=True, check=False)
+    assert (json.loads(again.stdout)["dialect"], again.returncode) == (to, 0)
+
+
+def test_a_conversion_tells_what_is_lost_first_and_writes_it_as_json(
+    tmp_path: Path, job_file: Callable[[str], Path]
+) -> None:
+    path = job_file('name = "j"\nproject = "p"\npriority = "Highest"\ncommand = "sort x | uniq"\n')
+    report = tmp_path / "report.json"
+    said = hn("convert", str(path), "--to", "grid", "--report", str(report), state=tmp_path)
+    head, group, *items = said.stderr.splitlines()
+    assert head == f"hn: {path}, from native to grid: not all of it is the same there"
+    assert group == "  not supported: without effect there"
+    assert items[0] == "    job: project: a grid job has no such thing"
+    assert json.loads(said.stdout)["description"] == "j"
+    written = json.loads(report.read_text())
+    assert (written["from"], written["to"]) == ("native", "grid")
+    kinds = [item["kind"] for item in written["items"] if item["what"].startswith(("project:", "priority:"))]
+    assert kinds == ["not-supported", "not-supported"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "status", "error"),
+    [
+        ('project = "p"\ncommand = "x"', ["--to", "grid", "--awareness", "reject"], 1, "project: a grid job"),
+        ('<Job Oops="1"/>', ["--to", "native", "--awareness", "reject"], 1, ":1:5: Job: attribute 'Oops'"),
+        ("<Job>\n<Tasks></Job>", ["--to", "native"], 2, ":2:9: not well-formed XML"),
+        ('name = "x"\nnam = 3', ["--to", "ccs"], 2, ":2:0: job: there is no key 'nam'; did you mean 'name'?"),
+        ('{"version": 2, "tasks": [}', ["--to", "ccs"], 2, ":1:25: not JSON"),
+        ("#!/bin/sh\ntrue\n", ["--to", "ccs"], 2, ":1:0: this is a script"),
+        (GROUP, ["--to", "native"], 2, "the file holds 2 jobs"),
+        (CCS, ["--to", "slurm"], 2, "there is no job language 'slurm'"),
+        (CCS, [], 2, "it was not said into which job language"),
+        (CCS, ["--to", "native", "--from", "grid"], 2, ":1:0: not JSON"),
+        (CCS, ["--to", "native", "--report", "/nowhere/report"], 2, "the report cannot be written"),
+    ],
+)
+def test_a_conversion_that_is_refused_says_where_and_why(
+    tmp_path: Path, text: str, words: list[str], status: int, error: str
+) -> None:
+    path = tmp_path / "job"
+    path.write_text(text)
+    said = hn("convert", str(path), *words, state=tmp_path)
+    assert (said.stdout, said.returncode) == ("", status)
+    assert error in said.stderr
+    assert said.stderr.count("\n") == 1
+
+
+def test_the_damage_of_a_published_example_is_mended_on_demand(tmp_path: Path) -> None:
+    path = tmp_path / "job.xml"
+    path.write_text(
+        "<Job><Id>1</Id><Executable>/bin/x</Executable>"
+        "<Requested><Processors op=”GE”>1</Processors></Requested></Job>"
+    )
+    strict = hn("check", str(path), state=tmp_path)
+    assert strict.returncode == 2
+    assert f"{path}: taken for SSS job object" in strict.stdout
+    assert hn("check", "--lenient", str(path), state=tmp_path).returncode == 0
+
+
+def test_files_that_cannot_be_read_do_not_hide_the_others(tmp_path: Path) -> None:
+    good = tmp_path / "good.toml"
+    good.write_text('command = "x"')
+    said = hn("check", str(tmp_path / "none.xml"), str(good), state=tmp_path)
+    assert "cannot be read: No such file or directory" in said.stdout
+    assert f"{good}: native: it can be submitted" in said.stdout
+    assert said.returncode == 2
+
+
+@pytest.mark.parametrize("dialect", FILES)
+def test_a_job_of_every_language_runs_and_is_shown_in_every_other(
+    state: Path, job_file: Callable[[str], Path], dialect: str
+) -> None:
+    said = hn("job", "submit", "--wait", str(job_file(FILES[dialect])), state=state)
+    assert said.returncode == 0, said.stderr
+    assert "hello" in said.stdout
+    found = re.search(r"ID: (\d+)", said.stdout)
+    assert found
+    own = hn("job", "export", found[1], state=state)
+    assert own.returncode == 0, own.stderr
+    for to in FILES:
+        shown = hn("job", "view", found[1], "--to", to, state=state)
+        assert shown.returncode == 0, shown.stderr
+        assert "echo" in shown.stdout
+
+
+def test_the_jobs_of_a_group_run_in_the_order_of_their_dependencies(
+    state: Path, job_file: Callable[[str], Path]
+) -> None:
+    said = hn("job", "submit", "--wait", str(job_file(GROUP)), state=state)
+    assert said.returncode == 0, said.stderr
+    last, first = re.findall(r"ID: (\d+)", said.stdout)
+    jobs = [json.loads(hn("job", "view", number, "--json", state=state).stdout) for number in (first, last)]
+    assert [job["name"] for job in jobs] == ["first", "last"]
+    assert jobs[1]["spec"]["parents"] == [int(first)]
+    assert jobs[0]["ended"] <= jobs[1]["started"]
+
+
+def test_no_job_of_a_group_is_submitted_when_one_cannot_be(
+    state: Path, job_file: Callable[[str], Path]
+) -> None:
+    before = json.loads(hn("job", "list", "--state", "*", "--json", state=state).stdout)
+    too_large = GROUP.replace(
+        "<Name>last</Name>", "<Name>last</Name><Requested><Processors>900</Processors></Requested>"
+    )
+    said = hn("job", "submit", str(job_file(too_large)), state=state)
+    assert said.returncode == 2
+    assert json.loads(hn("job", "list", "--state", "*", "--json", state=state).stdout) == before
+
+
+def test_a_task_that_needs_a_transfer_is_refused_by_name(
+    state: Path, job_file: Callable[[str], Path]
+) -> None:
+    path = job_file(TRANSFER)
+    said = hn("job", "submit", str(path), state=state)
+    assert said.returncode == 2
+    assert "files of task 1 ('a') would have to be transferred, first 'x' from 'gsiftp://" in said.stderr
+    checked = hn("check", str(path), state=state)
+    assert "not-runnable: it can be created but not submitted: files of task 1 ('a')" in checked.stdout
+
+
+def test_the_files_that_a_grid_job_names_are_read_beside_it(state: Path, tmp_path: Path) -> None:
+    (tmp_path / "task.js").write_text(FILES["grid-task"])
+    path = tmp_path / "job.js"
+    path.write_text('{"version": 2, "tasks": [{"id": "a", "filename": "task.js"}]}')
+    said = hn("job", "submit", "--wait", str(path), state=state)
+    assert "hello" in said.stdout, said.stderr
+    (tmp_path / "task.js").unlink()
+    said = hn("job", "submit", str(path), state=state)
+    assert "file 'task.js' with the definition is not there" in said.stderr
+    assert said.returncode == 2
+
+
+def test_a_job_file_is_told_from_a_program(state: Path, tmp_path: Path) -> None:
+    program = tmp_path / "run.js"
+    program.write_text("#!/bin/sh\necho ran\n")
+    program.chmod(0o755)
+    said = hn("job", "submit", "--wait", str(program), state=state)
+    assert "ran" in said.stdout, said.stderr
+    said = hn("job", "submit", "none.toml", state=state)
+    assert "job file 'none.toml' cannot be read" in said.stderr
+    said = hn("job", "submit", "job.toml", "--wait", state=state)
+    assert "write options before it: hn job submit [options] job.toml" in said.stderr
+    said = hn("job", "submit", "--lenient", "/bin/true", state=state)
+    assert "option 'lenient' says how a job file is read, and none was given" in said.stderr
+    assert said.returncode == 2
