@@ -1,0 +1,38 @@
+"""The pages about job languages say what the code does."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from headnode.core.formats.dialects import DIALECTS, How, convert, read
+from headnode.core.formats.dialects.reference import reference_page
+from headnode.core.model.checks import check, check_runnable
+
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE = (DOCS / "job-languages.md").read_text()
+EXAMPLES = re.findall(r"^```(toml|json|xml)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+FIRST = {"toml": "native", "json": "grid", "xml": "sss"}
+
+
+def test_the_reference_is_printed_from_the_code() -> None:
+    assert (DOCS / "reference" / "job-languages.md").read_text() == reference_page()
+
+
+def test_the_page_lists_every_dialect() -> None:
+    assert set(re.findall(r"^\| `([\w.-]+)` \|", PAGE, re.MULTILINE)) == set(DIALECTS)
+
+
+@pytest.mark.parametrize(("fence", "text"), EXAMPLES)
+def test_every_example_of_the_page_can_be_submitted(fence: str, text: str) -> None:
+    reading = read(text)
+    assert reading.dialect == FIRST[fence]
+    check(reading.only_job())
+    check_runnable(reading.only_job())
+
+
+def test_the_report_on_the_page_is_what_is_reported() -> None:
+    text = 'project = "p"\nname = "x"\n[[tasks]]\nname = "sort"\ncommand = "a | b"'
+    _, _, (_, report) = convert(text, How(), "grid")
+    for item in report:
+        assert f"    {item.where}: {item.what}" in PAGE
