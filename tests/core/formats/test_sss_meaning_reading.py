@@ -95,6 +95,11 @@ def test_the_best_alternative_that_can_be_said_is_taken_before_a_better_one_that
     ]
 
 
+def test_more_processors_than_any_cluster_has_are_refused() -> None:
+    with pytest.raises(BadRequest, match="more than any cluster has"):
+        job(requested("<Processors>7469362007685183488</Processors>"))
+
+
 def test_a_request_that_contradicts_itself_is_refused() -> None:
     with pytest.raises(BadRequest) as refusal:
         job(requested('<Processors op="GE">9</Processors><Processors op="LE">3</Processors>'))

@@ -39,7 +39,7 @@ def jobs_in(
     another one is refused.
     Raises:  BadRequest ``not-understood`` under awareness policy Reject, ``request`` when what is requested
              contradicts itself, ``too-many-alternatives``, ``groups``, ``machine``, ``interactive``,
-             ``too-many-instances``.
+             ``size``, ``too-many-instances``.
     """
     reader = _Reader(document, document.awareness or awareness, machine)
     for entry in document.entries:

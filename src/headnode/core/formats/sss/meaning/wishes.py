@@ -15,8 +15,10 @@ from headnode.core.formats.sss.properties import Op, Property
 from headnode.core.formats.sss.requests.constraint import Comparison, Constraint, whole_range
 from headnode.core.formats.sss.selections import Aggregation, Selection
 from headnode.core.formats.sss.value_types import MOST_SECONDS
+from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import Licence
 from headnode.core.model.quantities import FOREVER, Seconds
+from headnode.core.model.small_checks import MOST_CODE
 
 LICENSE = "License"  # how a Resource that is a licence is called
 Bounds = tuple[int, int]
@@ -80,6 +82,8 @@ class Approximations(NamedTuple):
 def wishes_of(constraints: Sequence[Constraint]) -> tuple[Wishes, Approximations]:
     """Return what `constraints`, all of them sayable, ask for.
 
+    Raises:  BadRequest ``size`` for counts that no cluster has.
+
     Where no upper bound is given, the lower one is it: the wish is met, and nobody else is kept out.
     """
     open_ended = [name for name in ("Processors", "NodeCount") if _is_open(constraints, name)]
@@ -112,12 +116,21 @@ def _is_open(constraints: Sequence[Constraint], name: str) -> bool:
 
 
 def _bounds(constraints: Sequence[Constraint], name: str) -> Bounds | None:
-    """Return how many; nothing when only 0 is asked for."""
+    """Return how many; nothing when only 0 is asked for.
+
+    Raises:  BadRequest ``size``.
+    """
     if not any(one.subject == (name,) for one in constraints):
         return None
     least, most = whole_range(constraints, name)
     least = max(least, 1)
-    high = least if math.isinf(most) else int(most)
+    if least > MOST_CODE:
+        raise BadRequest(
+            code="size",
+            what=f"{name} {least} is more than any cluster has",
+            fix=f"ask for {MOST_CODE} or less",
+        )
+    high = least if math.isinf(most) else min(int(most), MOST_CODE)
     return (least, high) if high >= 1 else None
 
 
