@@ -48,7 +48,18 @@ def asked_back(wishes: Wishes, kept: Scope, place: Place, where: str, findings: 
     left = _left(said, wishes)
     if kept.requested is None:
         return _alone(left, others, asking)
-    return Asked((*others, *asking, *credentials_of(left), *properties_of(left)), kept.requested)
+    inside = (*properties_of(left), *_together(kept.requested.properties))
+    return Asked((*others, *asking, *credentials_of(left)), replace(kept.requested, properties=inside))
+
+
+def _together(properties: tuple[Property, ...]) -> tuple[Property, ...]:
+    """Put parentheses around alternatives, so that what stands before them counts for each of them."""
+    first, *rest = properties or (None,)
+    if first is None or not rest or all(one.conj is None for one in properties):
+        return properties
+    opened = replace(first, group=max(first.group, 0) + 1)
+    closed = replace(rest[-1], group=min(rest[-1].group, 0) - 1)
+    return (opened, *rest[:-1], closed)
 
 
 def _alone(wishes: Wishes, others: tuple[Property, ...], asking: tuple[Property, ...] = ()) -> Asked:

@@ -25,6 +25,7 @@ from headnode.core.formats.sss.meaning.wishes import Bounds, Wishes
 from headnode.core.formats.sss.properties import Envelope, Property
 from headnode.core.formats.sss.rows import Place
 from headnode.core.formats.sss.streams import Environment
+from headnode.core.formats.sss.tables import ROWS
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.task import MOST_INSTANCES, TaskType
 
@@ -32,6 +33,7 @@ Fields = dict[str, Any]
 _PATHS = ("command", "standard_input", "standard_output", "standard_error", "work_directory")
 _SWEPT = re.compile(r"[*^]")
 _NOTHING = Wishes()
+_MANY = {row.name for row in ROWS if row.many}
 
 
 class Read(NamedTuple):
@@ -68,9 +70,11 @@ class TaskReader:
             kept.over(task, own_task.properties)
             asked = take(Asking(own_task, Place.TASK, where, task.awareness or policy, self._findings))
             each = asked.wishes.processors or _each(own)
-            of_group = [one for one in walk.kept if one.name != "Id" or number == 0]
+            nearer = (*kept.kept, *asked.kept.properties)
+            hidden = {one.name for one in nearer} - _MANY | ({"Id"} if number else set())
+            of_group = (one for one in (*walk.kept, *taken.kept.properties) if one.name not in hidden)
             rest = TaskGroup(
-                properties=(*of_group, *taken.kept.properties, *kept.kept, *asked.kept.properties),
+                properties=(*of_group, *nearer),
                 requested=asked.kept.requested or taken.kept.requested,
                 kept=own.kept,
             )
