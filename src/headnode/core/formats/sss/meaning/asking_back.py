@@ -13,7 +13,7 @@ from headnode.core.formats.sss.job_object import Scope
 from headnode.core.formats.sss.meaning.findings import Findings
 from headnode.core.formats.sss.meaning.requesting import Asking, take
 from headnode.core.formats.sss.meaning.wishes import Wishes, properties_of
-from headnode.core.formats.sss.properties import Envelope, Property
+from headnode.core.formats.sss.properties import Envelope, Kept, Property
 from headnode.core.formats.sss.rows import Place
 from headnode.core.formats.sss.tables import SPELLINGS
 from headnode.core.model.errors import BadRequest
@@ -48,18 +48,22 @@ def asked_back(wishes: Wishes, kept: Scope, place: Place, where: str, findings: 
     left = _left(said, wishes)
     if kept.requested is None:
         return _alone(left, others, asking)
-    inside = (*properties_of(left), *_together(kept.requested.properties))
+    more = tuple(properties_of(left))
+    known = kept.requested.properties
+    inside = (*more, *_together(known)) if more else known
     return Asked((*others, *asking, *credentials_of(left)), replace(kept.requested, properties=inside))
 
 
 def _together(properties: tuple[Property, ...]) -> tuple[Property, ...]:
     """Put parentheses around alternatives, so that what stands before them counts for each of them."""
-    first, *rest = properties or (None,)
-    if first is None or not rest or all(one.conj is None for one in properties):
+    strange = tuple(one for one in properties if isinstance(one, Kept))
+    asking = [one for one in properties if not isinstance(one, Kept)]
+    if len(asking) < 2 or all(one.conj is None for one in asking):
         return properties
+    first, *rest = asking
     opened = replace(first, group=max(first.group, 0) + 1)
     closed = replace(rest[-1], group=min(rest[-1].group, 0) - 1)
-    return (opened, *rest[:-1], closed)
+    return (opened, *rest[:-1], closed, *strange)
 
 
 def _alone(wishes: Wishes, others: tuple[Property, ...], asking: tuple[Property, ...] = ()) -> Asked:
