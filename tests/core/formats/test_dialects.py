@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from headnode.core.formats import compute_cluster_xml, grid, native_form
-from headnode.core.formats.compute_cluster_xml import HPC
+from headnode.core.formats.compute_cluster_xml import HPC, Live, LiveTask
 from headnode.core.formats.dialects import (
     DIALECTS,
     How,
@@ -24,9 +24,11 @@ from headnode.core.formats.dialects import (
 )
 from headnode.core.formats.fidelity import Awareness, Kind, Report, losses
 from headnode.core.launching.recipe import argv_of
+from headnode.core.lifecycle.states import JobState
 from headnode.core.model.checks import check
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
+from headnode.core.model.quantities import Instant
 from headnode.core.model.task import TaskSpec, TaskType
 
 from .shared import SHARED
@@ -57,8 +59,13 @@ REFUSED = {  # what the samples are refused for, by the beginning of their names
     "002_ex2_moderate.RAW": "line 18, column 15: not well-formed XML",
     "002_ex3_elaborate.RAW": "line 13, column 15: not well-formed XML",
 }
-MANY = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
-FEW = settings(MANY, max_examples=5)  # each is sixty jobs
+MANY = settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=(Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink),  # explaining takes minutes
+)
+FEW = settings(MANY, max_examples=15)  # each is sixty jobs
 TOGETHER = (
     ("kind", "start", "end", "increment"),
     ("fail_job_on_failure", "fail_job_count"),
@@ -243,20 +250,27 @@ def meaning(spec: JobSpec) -> Any:
     """Return what a job does, without the words in which it says so.
 
     A job's environment and exit codes count for each of its tasks, groups only order tasks, a name that
-    nothing has is waited for by nobody, a node that is named twice is one node, and a job of one task fails
-    with it.  The Id that a job of SSS must have says nothing.
+    nothing has is waited for by nobody, a node that is named twice is one node.  A job of one task fails with
+    it, requests the one node it requires, and with one processor is on one node.  A hold until 1970 is over.
+    The Id that a job of SSS must have says nothing.
     """
     tasks = [meaning_of_task(spec, number) for number in range(len(spec.tasks))]
     moot = {"environment": {}, "valid_exit_codes": (), "group_edges": (), "dialect": "", "tasks": ()}
     nodes = tuple(dict.fromkeys(spec.requested_nodes))
+    together = spec.single_node
     alone = [task.instances for task in spec.tasks] == [1]
+    if alone:
+        (only,) = spec.tasks
+        nodes = nodes or (only.required_nodes if len(only.required_nodes) == 1 else ())
+        together = together and only.minimum > 1
     first = spec.fail_on_task_failure or alone
-    fails = spec.fail_dependent_tasks and not first
     same = {
         "extensions": anonymous(spec).extensions,
         "requested_nodes": nodes,
+        "single_node": together,
         "fail_on_task_failure": first,
-        "fail_dependent_tasks": fails,
+        "fail_dependent_tasks": spec.fail_dependent_tasks and not first,
+        "hold_until": spec.hold_until or None,
     }
     return replace(spec, **(moot | same)), tasks
 
@@ -269,12 +283,12 @@ def meaning_of_task(spec: JobSpec, number: int) -> Any:
         for other, one in enumerate(spec.tasks)
         if (one.name in task.depends_on or one.group in before) and other != number
     ]
+    required = () if len(spec.tasks) == len(task.required_nodes) == 1 else task.required_nodes
     swept = {} if task.kind is TaskType.SWEEP else {"start": 0, "end": 0, "increment": 1}
     codes = spec.valid_exit_codes if task.valid_exit_codes is None else task.valid_exit_codes
     argv = argv_of(task.command) if task.command else ()
-    plain = replace(
-        task, **swept, environment={}, depends_on=(), group=None, command="", valid_exit_codes=None
-    )
+    said = {"environment": {}, "depends_on": (), "group": None, "command": "", "valid_exit_codes": None}
+    plain = replace(task, **(swept | said), required_nodes=required)
     return plain, waits, codes, argv, {**spec.environment, **task.environment}
 
 
@@ -376,3 +390,30 @@ def test_hostile_files_are_refused_with_a_way_out(start: str, end: str) -> None:
         with pytest.raises(BadRequest) as refusal:
             read(data)
         assert refusal.value.what
+
+
+def test_a_job_of_the_cluster_is_shown_in_sss_with_what_was_delivered() -> None:
+    spec = JobSpec(name="j", tasks=(TaskSpec(command="/bin/a"),))
+    live = Live(
+        id=7,
+        state=JobState.FAILED,
+        owner="ada",
+        submitted=Instant(100.0),
+        started=Instant(110.4),
+        ended=Instant(140.0),
+        nodes=("n1", "n2"),
+        tasks={1: LiveTask(exit_code=3)},
+    )
+    text = write(spec, "sss", live)[0].decode()
+    for said in (
+        *("<Id>7</Id>", "<State>Completed</State>", "<SubmitTime>100</SubmitTime>", "<ExitCode>3</ExitCode>"),
+        *("<StartTime>110</StartTime>", "<EndTime>140</EndTime>", "<Duration>30</Duration>"),
+        *("<User>ada</User>", "<NodeCount>2</NodeCount>", "<Node>n1</Node>", "<Node>n2</Node>"),
+    ):
+        assert said in text
+    reading = read(text)
+    assert not losses(reading.report)
+    assert meaning(reading.only_job()) == meaning(spec)
+    queued = write(spec, "sss-3.0", Live(id=8, state=JobState.QUEUED, submitted=Instant(1.0)))[0].decode()
+    assert "<JobState>Idle</JobState>" in queued
+    assert "Delivered" not in queued

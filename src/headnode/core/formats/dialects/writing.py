@@ -68,6 +68,10 @@ def _document(spec: JobSpec, wanted: Dialect, live: "Live | None") -> Written:
     version = _version(wanted)
     identifier = str(live.id) if live is not None else ""
     document, report = meaning.document_of(spec, version, identifier=identifier)
+    if live is not None:
+        from headnode.core.formats.dialects.sss_live import with_live
+
+        document = with_live(document, live)
     text, more = sss.write_document(document, version)
     return text, report + more
 
