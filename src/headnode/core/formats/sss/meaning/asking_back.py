@@ -40,18 +40,31 @@ def asked_back(wishes: Wishes, kept: Scope, place: Place, where: str, findings: 
     asking = tuple(one for one in kept.properties if one.name in able)
     if not asking and not kept.requested:
         return _alone(wishes, others)
-    said = _said(kept, place)
-    if said is None or not _agree(said, wishes, place):
+    both = _both(wishes, kept, place, others, asking)
+    if both is None:
         what = "extensions: what was requested is left out, since the job asks for something else now"
         findings.add(Kind.APPROXIMATED, where, what)
         return _alone(wishes, others)
+    return both
+
+
+def _both(
+    wishes: Wishes, kept: Scope, place: Place, others: tuple[Property, ...], asking: tuple[Property, ...]
+) -> Asked | None:
+    """Return what says both; None when together they would say something else than `wishes`."""
+    said = _said(kept, place)
+    if said is None or not _agree(said, wishes, place):
+        return None
     left = _left(said, wishes)
     if kept.requested is None:
-        return _alone(left, others, asking)
-    more = tuple(properties_of(left))
-    known = kept.requested.properties
-    inside = (*more, *_together(known)) if more else known
-    return Asked((*others, *asking, *credentials_of(left)), replace(kept.requested, properties=inside))
+        found = _alone(left, others, asking)
+    else:
+        more = tuple(properties_of(left))
+        known = kept.requested.properties
+        envelope = replace(kept.requested, properties=(*more, *_together(known)) if more else known)
+        found = Asked((*others, *asking, *credentials_of(left)), envelope)
+    again = _said(replace(kept, properties=found.properties, requested=found.requested), place)
+    return found if again is not None and _agree(again, wishes, place) else None
 
 
 def _together(properties: tuple[Property, ...]) -> tuple[Property, ...]:
