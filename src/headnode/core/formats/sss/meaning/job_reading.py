@@ -127,6 +127,10 @@ class JobReader:
         elif any(least):
             what = "Memory: every node of the job has so much"
             self._findings.add(Kind.TRANSLATED, self._where, what)
+        if most and min(most) < max(least):
+            what = "Memory: no node suits all task groups, so the upper bound is left out"
+            self._findings.add(Kind.APPROXIMATED, self._where, what)
+            most = []
         return {"minimum_memory": max(least) or None, "maximum_memory": min(most, default=None)}
 
     def _told(self) -> Fields:
