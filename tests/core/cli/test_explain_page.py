@@ -93,12 +93,12 @@ def test_a_waiting_job_is_explained_in_full() -> None:
         "             processors, no limit, Highest) and 5 more\n"
         "  expected   2023-11-14T22:36:00+00:00 (in 12 min 40 s), from run times of the past; nine times of\n"
         "             ten by 2023-11-14T23:30:00+00:00\n"
-        "  promised   2023-11-15T00:23:20+00:00 or sooner, if running jobs end by their limits; then on node7\n"
+        "  promised   2023-11-15T00:23:20+00:00 or sooner, if running jobs end by their limits; then on node7\n"  # noqa: E501
         "             (4), node8 (4)\n"
         "  tasks      300 total: 300 queued\n"
         "\n"
         "Why it waits\n"
-        '  - job 40 "climate" of bob goes first, on n0 (16), n1 (16), n2 (16) and 1 more node (16), in 1 h at\n'
+        '  - job 40 "climate" of bob goes first, on n0 (16), n1 (16), n2 (16) and 1 more node (16), in 1 h at\n'  # noqa: E501
         "    the latest (2023-11-14T23:23:20+00:00)\n"
         "  - needs 8 processors; at most 3 processors on 2 nodes would fit now\n"
         "\n"

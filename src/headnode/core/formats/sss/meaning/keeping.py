@@ -9,13 +9,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from lxml import etree
-
 from headnode.core.formats.compute_cluster_xml.document import parse
 from headnode.core.formats.compute_cluster_xml.unknown import element_key, element_text
 from headnode.core.formats.fidelity import Awareness, Kind
 from headnode.core.formats.sss.conditions import Extension
 from headnode.core.formats.sss.job_object import Document, Job, JobGroup, Scope, TaskGroup
+from headnode.core.formats.sss.job_xml.names import is_plain_name
 from headnode.core.formats.sss.job_xml.reader import read_document
 from headnode.core.formats.sss.job_xml.writer import write_document
 from headnode.core.formats.sss.meaning.findings import Findings
@@ -111,11 +110,7 @@ def _kept(
 
 def _is_name(text: str) -> bool:
     """Whether an attribute can be called so without being one that SSS knows."""
-    try:
-        name = etree.QName(text)
-    except ValueError:
-        return False
-    return name.namespace is None and text not in ("awarenessPolicy", "xmlns") and ":" not in text
+    return is_plain_name(text) and text not in ("awarenessPolicy", "xmlns")
 
 
 def _read(shape: type[Job | TaskGroup], text: str) -> Scope | None:
