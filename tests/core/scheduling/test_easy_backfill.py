@@ -1,9 +1,12 @@
 """EASY backfill by its stories; `test_every_small_world` holds the promises."""
 
+import msgspec
+
 from headnode.core.model.job import Licence, NodeGroupOp, UnitType
 from headnode.core.model.quantities import NEVER
 from headnode.core.scheduling.decision import Plan, Reservation, Why
 from headnode.core.scheduling.easy_backfill import plan
+from headnode.core.scheduling.terrain import Ground, Terrain
 from headnode.core.scheduling.view import NodeView, View
 
 from .scenes import INF, MINUTE, NOW, asks, node, runs, scene, start, started
@@ -211,3 +214,15 @@ def test_growth_need_not_touch_the_required_nodes_again() -> None:
     running = runs(1, asks(1, 4, required_nodes=("a",), node_share=2), ("a", 2), wants=1)
     decided = plan(scene([node("a", 2), node("b", 2)], [running]))
     assert [grow.allocation for grow in decided.grows] == [(("b", 1),)]
+
+
+def test_who_was_refused_is_asked_again_when_somebody_better_puts_the_head_off() -> None:
+    running = runs(1, asks(2), ("a", 2), minutes_left=10)
+    head, slow = (2, asks(4, minutes=60)), (3, asks(1, minutes=20))
+    before = scene([node("a", 4)], [running], [head, slow])
+    ground = Ground(before.nodes, Terrain(before.nodes))
+    assert started(plan(msgspec.structs.replace(before, ground=ground))) == []
+    better = (4, asks(1, minutes=30), 3000)
+    after = scene([node("a", 4)], [running], [head, slow, better])
+    warm = msgspec.structs.replace(after, ground=Ground(after.nodes, ground.terrain))
+    assert started(plan(warm)) == started(plan(after)) == [4, 3]

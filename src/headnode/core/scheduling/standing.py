@@ -72,6 +72,7 @@ class Standing:
         self._given: list[Release] = []
         self._room: dict[int, int] = {}  # by rules
         self._before = self._recalled()
+        self.is_settled = False  # the head is that of the pass before, with the same promise
         self._spared: tuple[Promise, Board] | None = None
         self._room_then: tuple[Promise | None, int] = (None, 0)
 
@@ -132,19 +133,20 @@ class Standing:
         """Return when the wish will fit at the latest, or None while too many nodes are closed for it."""
         before = self._before
         if before is not None and not self._given and _is_same(before.head.wish, wish):
+            self.is_settled = True
             return before.head.promise
         return promise(wish.need, self.board, self._releases(), self._at_last)
 
-    def was_refused(self, wish: Wish) -> bool:
-        """Return whether nothing has changed for the wish since it was refused behind the same head."""
+    def refused_before(self) -> frozenset[int]:
+        """Return the places of the classes that stay refused if the head keeps its promise: `is_settled`."""
         before = self._before
-        return (
-            before is not None
-            and wish.request in before.refused
-            and self.head is not None
-            and wish.starts
-            and _is_same(before.head.wish, self.head.wish)
-        )
+        if before is None:
+            return frozenset()
+        head, queue = before.head.wish, self._view.queue
+        places = [place for place, each in enumerate(queue) if each.turns and each.request in before.refused]
+        if not any(queue[place].turns[0] == head.turn for place in places):
+            return frozenset()  # the head is gone
+        return frozenset(place for place in places if queue[place].turns[0] > head.turn)
 
     def end(self, refused: set[JobRequest]) -> None:
         """Let the terrain remember how the pass ends, but not what it remembered itself: no chains."""

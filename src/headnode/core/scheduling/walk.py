@@ -18,7 +18,7 @@ from headnode.core.scheduling.reasons import never_fits, shortage
 from headnode.core.scheduling.standing import Head, Standing
 from headnode.core.scheduling.view import View
 from headnode.core.scheduling.waits import Telling, Waits
-from headnode.core.scheduling.wishes import Wish, Wishes
+from headnode.core.scheduling.wishes import Wish, Wishes, first_of
 
 
 class Rule(NamedTuple):
@@ -36,7 +36,9 @@ class Rule(NamedTuple):
 def walk(view: View, rule: Rule) -> Plan:
     """Decide about every queued job and every running job that would grow.  Touches nothing."""
     terrain = view.terrain()
-    standing, wishes = Standing(view, terrain, rule), Wishes(view, terrain)
+    standing = Standing(view, terrain, rule)
+    aside = standing.refused_before()
+    wishes = Wishes(view, terrain, aside)
     waits: dict[JobRequest, Telling] = {}
     for wish in wishes:
         found = _wanted(standing, wish, rule)
@@ -45,6 +47,12 @@ def walk(view: View, rule: Rule) -> Plan:
             wishes.granted(wish)
         elif wish.starts:  # a running job has its minimum: growth is a wish that holds up nobody
             waits[wish.request] = _blocked(view, standing, wish, rule)
+        if aside and standing.head is not None:
+            if standing.is_settled:
+                waits |= {view.queue[at].request: partial(_still, view, standing, rule, at) for at in aside}
+            else:
+                wishes.bring_back(aside)
+            aside = frozenset()
     standing.end(set(waits))
     return Plan(tuple(standing.starts), tuple(standing.grows), Waits(waits), standing.reservations())
 
@@ -53,7 +61,7 @@ def _wanted(standing: Standing, wish: Wish, rule: Rule) -> Fit | None:
     """Return what the wish is given."""
     if standing.head is None:
         return fit(wish.need, standing.board) if standing.may_fit(wish.need) else None
-    return None if standing.was_refused(wish) else rule.overtake(standing, wish)
+    return rule.overtake(standing, wish)
 
 
 def _blocked(view: View, standing: Standing, wish: Wish, rule: Rule) -> Telling:
@@ -68,6 +76,12 @@ def _blocked(view: View, standing: Standing, wish: Wish, rule: Rule) -> Telling:
         standing.head = Head(wish, promise)
     at = NEVER if promise is None else promise.at
     return lambda: Wait(shortage(wish.need, wish.request, standing.board), at)
+
+
+def _still(view: View, standing: Standing, rule: Rule, place: int) -> Wait:
+    """Say why the jobs of a class wait that was refused in the pass before already."""
+    wish = first_of(view, view.terrain(), place)
+    return Wait(()) if standing.head is None else _behind(view, standing, wish, rule, standing.head)
 
 
 def _behind(view: View, standing: Standing, wish: Wish, rule: Rule, head: Head) -> Wait:

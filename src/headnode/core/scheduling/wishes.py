@@ -1,7 +1,7 @@
 """What is wished for in a pass: starts and growth, one at a time, in turn order."""
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
@@ -32,18 +32,25 @@ class Wish(NamedTuple):
 class Wishes:
     """Every wish in turn; the next job of a class comes up when `granted` is called for the one before.
 
-    `needs` are those of all of them, in no order.
+    `needs` are those of all of them, in no order.  Classes at the places `aside` are left out.
     """
 
-    def __init__(self, view: View, terrain: Terrain) -> None:
+    def __init__(self, view: View, terrain: Terrain, aside: Set[int] = frozenset()) -> None:
         self._turns: list[Sequence[Turn]] = [each.turns for each in view.queue]
-        self._heap = [*_growths(view, terrain), *_firsts(view, terrain)]
+        self._view, self._terrain = view, terrain
+        places = [place for place, each in enumerate(view.queue) if each.turns and place not in aside]
+        self._heap = [*_growths(view, terrain), *(first_of(view, terrain, place) for place in places)]
         self.needs = [wish.need for wish in self._heap]
         heapify(self._heap)
 
     def __iter__(self) -> Iterator[Wish]:
         while self._heap:
             yield heappop(self._heap)
+
+    def bring_back(self, aside: Set[int]) -> None:
+        """Let the classes at these places of the queue come up, which were left aside."""
+        for place in aside:
+            heappush(self._heap, first_of(self._view, self._terrain, place))
 
     def granted(self, wish: Wish) -> None:
         """Let the next job of the class come up."""
@@ -66,9 +73,9 @@ def _growths(view: View, terrain: Terrain) -> Iterator[Wish]:
             yield Wish(job.turn, False, place, 0, need, job.request, job.end)
 
 
-def _firsts(view: View, terrain: Terrain) -> Iterator[Wish]:
-    for place, waiting in enumerate(view.queue):
-        if waiting.turns:
-            request = waiting.request
-            end = Instant(view.now + request.run_time)
-            yield Wish(waiting.turns[0], True, place, 0, need_of(request, terrain), request, end)
+def first_of(view: View, terrain: Terrain, place: int) -> Wish:
+    """Return the wish of the first job of the class at this place of the queue."""
+    waiting = view.queue[place]
+    request = waiting.request
+    end = Instant(view.now + request.run_time)
+    return Wish(waiting.turns[0], True, place, 0, need_of(request, terrain), request, end)
