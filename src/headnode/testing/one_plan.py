@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from headnode.core.model.job import JobRequest
-from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.quantities import Instant
 from headnode.core.scheduling.decision import Plan, Reason, Shares
 from headnode.core.scheduling.view import View, WaitingClass
 from headnode.testing.broken import broken_unless
@@ -162,8 +162,3 @@ def _no_more_than_needed(shares: Shares, wish: Wish) -> bool:
     least = wish.request.maximum if wish.request.start_at_maximum else wish.request.minimum
     units = len(shares) if wish.request.unit == "node" else sum(count for _, count in shares)
     return units <= max(least, len(wish.request.required_nodes))
-
-
-def jobs_of(plan: Plan) -> set[JobId]:
-    """Return the jobs a plan starts."""
-    return {start.job for start in plan.starts}

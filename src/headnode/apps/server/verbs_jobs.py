@@ -22,7 +22,6 @@ from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import JobId
 from headnode.core.model.user import User
 from headnode.core.scheduling.reasons import never_fits
-from headnode.engine.passes import view_of
 
 Object = dict[str, Any]
 
@@ -93,7 +92,7 @@ def refuse_unfit(desk: Desk, spec: JobSpec) -> None:
     """Refuse what is wrong in itself, or could never run because the cluster is too small."""
     check(spec)
     _refuse_transfers(spec)
-    view = view_of(desk.cluster, desk.now())
+    view = desk.engine.view(desk.now())
     reasons = never_fits(request_of(spec), view.nodes, view.licences) if view.nodes else ()
     if reasons:
         raise BadRequest(

@@ -67,21 +67,15 @@ def room_of_queued(cluster: Cluster, spec: JobSpec, by: User) -> Room:
     """Return how far this user can change a job that queues: its tasks stay as they are."""
     changeable = IN_PLACE_WHEN_QUEUED | BY_CONFIGURING_WHEN_QUEUED
     fixed = {what for what in What if _FIELDS.get(what) not in changeable} - {What.SIZE_AGAIN}
-    if any(task.exclusive for task in spec.tasks):
-        fixed.add(What.EXCLUSIVE)
-    return Room(
-        least=max((task.minimum for task in spec.tasks), default=1),
-        most=max((task.maximum for task in spec.tasks), default=1),
-        shortest=_shortest(spec),
-        highest=_highest(by),
-        fixed=frozenset(fixed),
-        again=new_turn(cluster, spec),
-    )
+    return _room_beside_tasks(spec, by, fixed, new_turn(cluster, spec))
 
 
 def room_of_draft(spec: JobSpec, by: User) -> Room:
     """Return how far a job can be changed that was made and not submitted: its tasks stay as they are."""
-    fixed = {What.REQUIRED_NODES, What.MEMORY}
+    return _room_beside_tasks(spec, by, {What.REQUIRED_NODES, What.MEMORY})
+
+
+def _room_beside_tasks(spec: JobSpec, by: User, fixed: set[What], again: Turn | None = None) -> Room:
     if any(task.exclusive for task in spec.tasks):
         fixed.add(What.EXCLUSIVE)
     return Room(
@@ -90,6 +84,7 @@ def room_of_draft(spec: JobSpec, by: User) -> Room:
         shortest=_shortest(spec),
         highest=_highest(by),
         fixed=frozenset(fixed),
+        again=again,
     )
 
 

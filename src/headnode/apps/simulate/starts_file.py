@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from headnode.apps.simulate.whole_file import written_whole
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.workload import Workload
 from headnode.core.scheduling.pool.figures import ends
@@ -16,29 +17,15 @@ def write_starts(path: str, workload: Workload, starts: Sequence[float]) -> None
     Raises:  BadRequest ``starts-file`` when the file cannot be written; one that was there is left alone.
     """
     try:
-        _write(Path(path), workload, starts)
+        with written_whole(Path(path)) as file:
+            file.write(f"{HEADING}\n".encode("ascii"))
+            file.writelines(line.encode("ascii") for line in _lines(workload, starts))
     except OSError as trouble:
         raise BadRequest(
             code="starts-file",
             what=f"starts file {path!r} cannot be written: {trouble.strerror or trouble}",
             fix="name a file in a directory that exists and that you may write to",
         ) from trouble
-
-
-def _write(path: Path, workload: Workload, starts: Sequence[float]) -> None:
-    special = path.exists() and not path.is_file()  # a pipe or a device is written to, not replaced
-    target = path if special else path.resolve()
-    beside = target if special else target.with_name(f"{target.name}.part")
-    try:
-        with beside.open("w", encoding="ascii") as file:
-            file.write(f"{HEADING}\n")
-            file.writelines(_lines(workload, starts))
-        if not special:
-            beside.replace(target)
-    except OSError:
-        if not special:
-            beside.unlink(missing_ok=True)
-        raise
 
 
 def _lines(workload: Workload, starts: Sequence[float]) -> Iterator[str]:

@@ -105,19 +105,20 @@ class Availability:
 
     def take(self, piece: Piece, start: float, end: float) -> None:
         """Take a piece from one instant until another."""
-        for kind, count in self._counts(piece).items():
-            self._free[kind].take(start, end, count)
-            self._opens[kind] = self._free[kind].opens()
-        for stairs, amount in self._beside(piece):
-            stairs.take(start, end, amount)
+        self._change(Profile.take, piece, start, end)
 
     def give(self, piece: Piece, start: float, end: float) -> None:
         """Give back a piece that was taken."""
+        self._change(Profile.give, piece, start, end)
+
+    def _change(
+        self, change: Callable[[Profile, float, float, int], None], piece: Piece, start: float, end: float
+    ) -> None:
         for kind, count in self._counts(piece).items():
-            self._free[kind].give(start, end, count)
+            change(self._free[kind], start, end, count)
             self._opens[kind] = self._free[kind].opens()
         for stairs, amount in self._beside(piece):
-            stairs.give(start, end, amount)
+            change(stairs, start, end, amount)
 
     def _counts(self, piece: Piece) -> Counter[int]:
         """Return what a piece takes of each kind of node."""
