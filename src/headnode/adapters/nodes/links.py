@@ -138,8 +138,6 @@ class NodeLinks:
                 await self._listen(reader, link)
         except (HeadnodeError, msgspec.MsgspecError) as error:
             log.warning("a node's connection was dropped: %s", error)
-        except asyncio.CancelledError:  # the head ends; Python 3.11 logs a cancelled connection as an error
-            log.info("the connection of %s ends with the head", "an agent" if link is None else link.node)
         finally:
             if link is not None and self.links.get(link.node) is link:
                 del self.links[link.node]

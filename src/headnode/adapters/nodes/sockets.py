@@ -1,7 +1,10 @@
-"""Unix sockets in a state directory, however long its path is."""
+"""Unix sockets in a state directory, however long its path is, and how their connections end."""
 
+import asyncio
+import contextlib
 import os
 import socket
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 BACKLOG = 1024
@@ -27,3 +30,20 @@ def listen(path: Path, mode: int) -> socket.socket:
     finally:
         os.close(directory)
     return listener
+
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+"""Serves one connection until it is over."""
+
+
+def quiet_at_the_end(serve: Serve) -> Serve:
+    """Return the same, but for a connection that is canceled because the process ends.
+
+    Python 3.11 logs a connection that ends canceled as an error of the program, with its traceback.
+    """
+
+    async def served(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            await serve(reader, writer)
+
+    return served

@@ -39,8 +39,6 @@ class LocalSocket:
             _send(writer, refusal(error))
         except ConnectionError as error:
             log.debug("a client went away: %s", error)
-        except asyncio.CancelledError:  # the head ends; Python 3.11 logs a cancelled connection as an error
-            log.debug("a client's connection ends with the head")
         finally:
             writer.close()
 

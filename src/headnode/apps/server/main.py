@@ -13,7 +13,7 @@ from headnode.adapters.clock.wall import WallClock
 from headnode.adapters.journal.sqlite import SqliteJournal
 from headnode.adapters.nodes import messages as m
 from headnode.adapters.nodes.links import NodeLinks, welcome
-from headnode.adapters.nodes.sockets import listen
+from headnode.adapters.nodes.sockets import listen, quiet_at_the_end
 from headnode.adapters.plug_ins.policies import installed_policies
 from headnode.apps.server.desk import Desk
 from headnode.apps.server.inbox import Inbox
@@ -121,8 +121,12 @@ class Head:
     async def _serving(self) -> AsyncIterator[None]:
         state = self._options.state
         local = LocalSocket(self.desk, self.watchers)
-        clients = await asyncio.start_unix_server(local.serve, sock=listen(state / "head.sock", 0o666))
-        nodes = await asyncio.start_unix_server(self.links.serve, sock=listen(state / "nodes.sock", 0o600))
+        clients = await asyncio.start_unix_server(
+            quiet_at_the_end(local.serve), sock=listen(state / "head.sock", 0o666)
+        )
+        nodes = await asyncio.start_unix_server(
+            quiet_at_the_end(self.links.serve), sock=listen(state / "nodes.sock", 0o600)
+        )
         self.inbox.set_alarm()
         beside = [
             asyncio.create_task(self._keeper.keep(lambda name: name in self.links.links)),
