@@ -3,13 +3,14 @@
 PYTHON ?= python3
 VENV ?= .venv
 TESTS ?= tests
+FUZZ_SECONDS ?= 60
 BENCHMARKS ?= $(filter-out benchmarks/heads.py,$(wildcard benchmarks/*.py))
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check bench format clean
+.PHONY: help install demo test check bench fuzz format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,12 +35,16 @@ bench: $(VENV)/.installed ## print what was promised, measured here; BENCHMARKS=
 	@missed=; for one in $(BENCHMARKS); do echo "== $$one"; $(BIN)/python "$$one" || missed="$$missed $$one"; done; \
 	test -z "$$missed" || { echo "below what was promised:$$missed" >&2; exit 1; }
 
+fuzz: $(VENV)/.with-fuzzer ## throw strange bytes at the parsers; PARSERS="sss grid" FUZZ_SECONDS=600 for some, for longer
+	@for one in $(or $(PARSERS),$$(cd fuzz && ../$(BIN)/python -c 'import parsers; print(*parsers.PARSERS)')); do \
+	echo "== $$one"; $(BIN)/python fuzz/fuzz.py "$$one" $(FUZZ_SECONDS) || exit 1; done
+
 format: $(VENV)/.with-tools ## put the code into shape
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
 clean: ## take away .venv and what the tools keep
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .fuzz .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 # The stamps say what is installed; a change of pyproject.toml installs again.
 
@@ -49,6 +54,11 @@ $(VENV)/.installed: pyproject.toml
 	@echo "making $(VENV) ..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) install --editable .
+	@touch $@
+
+$(VENV)/.with-fuzzer: $(VENV)/.installed
+	@echo "installing atheris ..."
+	@$(PIP) install --editable '.[fuzz]' || { echo "atheris has no package for this Python; use one it has: make VENV=.fuzz/venv PYTHON=python3.12 fuzz" >&2; exit 1; }
 	@touch $@
 
 $(VENV)/.with-tools: $(VENV)/.installed

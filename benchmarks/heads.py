@@ -21,11 +21,12 @@ PATIENCE = 30.0  # seconds until a head must answer
 class Head:
     """A head that runs, and may be ended and started again."""
 
-    def __init__(self, state: Path, nodes: int, processors: int | None) -> None:
+    def __init__(self, state: Path, nodes: int, processors: int | None, listen: str = "") -> None:
         self.state = state
         self._options = ["--nodes", str(nodes)]
         if processors is not None:
             self._options += ["--processors", str(processors)]
+        self._options += ["--listen", listen] if listen else []
         self.client = Client(str(state))
         self.process = self._spawn()
 
@@ -92,10 +93,10 @@ def _uses(state: Path) -> list[int]:
 
 
 @contextlib.contextmanager
-def head(nodes: int = 1, processors: int | None = None) -> Iterator[Head]:
+def head(nodes: int = 1, processors: int | None = None, listen: str = "") -> Iterator[Head]:
     """Start a head with nodes on this machine; end it and remove its directory afterwards."""
     with tempfile.TemporaryDirectory(prefix="headnode-bench-") as directory:
-        started = Head(Path(directory), nodes, processors)
+        started = Head(Path(directory), nodes, processors, listen)
         try:
             started.wait_until_ready(nodes)
             yield started

@@ -78,6 +78,7 @@ ended_job = st.builds(
     id=jobs,
     owner=st.sampled_from(OWNERS),
     name=st.just("wide"),
+    job_group=st.sampled_from(("", "render", "night")),
     project=st.just(""),
     state=st.sampled_from(FINAL),
     submitted=st.just(NOW),

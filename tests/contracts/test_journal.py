@@ -5,6 +5,7 @@ import typing
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -89,6 +90,14 @@ def everything(archive: Archive) -> object:
             for before in (None, 1, 3)
             for limit in (0, 1, 10)
         ],
+        [
+            archive.ended_of_group(group, owner=owner, states=states, before=before, limit=limit)
+            for group in ("render", "night", "nothing")
+            for owner in (*OWNERS, None)
+            for states in ((), ("failed",), ("finished", "canceled"))
+            for before in (None, 3)
+            for limit in (0, 1, 10)
+        ],
         [archive.count_ended(owner=owner) for owner in (*OWNERS, "nobody", None)],
         [archive.instance(JobId(j), t, i) for j in range(1, 5) for t in (1, 2) for i in range(1, 5)],
         [
@@ -143,6 +152,23 @@ def test_ended_jobs_are_found_at_once_newest_first_page_by_page(journal: AnyJour
     assert ids(journal.ended_jobs(owner=None, states=(), before=None, limit=2)) == [5, 4]
     assert ids(journal.ended_jobs(owner=None, states=(), before=4, limit=2)) == [3, 2]
     assert ids(journal.ended_jobs(owner="ada", states=("finished",), before=4, limit=9)) == [2]
+
+
+def test_the_ended_jobs_of_a_group_are_found_by_its_name(journal: AnyJournal) -> None:
+    groups = {1: "render", 2: "night", 3: "render", 4: "", 5: "render"}
+    journal.append([], ended=[msgspec.structs.replace(over(job), job_group=groups[job]) for job in groups])
+
+    def found(group: str, before: int | None = None, limit: int = 9, state: str = "finished") -> list[int]:
+        return ids(journal.ended_of_group(group, owner="ada", states=(state,), before=before, limit=limit))
+
+    assert (found("render"), found("night"), found("")) == ([5, 3, 1], [2], [])
+    assert (found("render", before=5), found("render", limit=1), found("render", state="failed")) == (
+        [3, 1],
+        [5],
+        [],
+    )
+    journal.append([], revived=[JobId(3)])
+    assert found("render") == [5, 1]
 
 
 def test_ended_jobs_are_counted_by_owner_and_state(journal: AnyJournal) -> None:

@@ -22,7 +22,12 @@ def test_every_message_of_the_agent_has_a_row() -> None:
 
 def test_every_message_of_the_head_has_a_row() -> None:
     named = {message.__name__ for message in get_args(m.FromHead)}
-    assert rows("## What the head says", "## After a Hello") == named
+    assert rows("## What the head says", "## Joining") == named
+
+
+def test_every_message_of_a_machine_that_joins_has_a_row() -> None:
+    asked = {message.__name__ for message in get_args(m.FromStranger)}
+    assert rows("## Joining", "The private key never leaves") == asked
 
 
 def test_every_kind_of_result_has_a_row() -> None:

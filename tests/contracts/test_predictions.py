@@ -181,7 +181,7 @@ def test_a_journal_from_before_there_were_predictions_is_taken_over(tmp_path: Pa
     journal.append([started(1, 1)], ended=[over(1)])
     journal.close()
     with sqlite3.connect(path) as other:
-        other.executescript("drop table predictions; pragma user_version = 1;")
+        other.executescript("drop table predictions; drop table ended_groups; pragma user_version = 1;")
     other.close()
     again = SqliteJournal(path)
     assert (list(again.replay()), again.ended_job(JobId(1))) == ([(1, started(1, 1))], over(1))

@@ -11,8 +11,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from headnode.adapters.journal.event_table import checksum
 from headnode.adapters.journal.sqlite import SqliteJournal
 from headnode.core.lifecycle.events import Ended, Event, InstancesEnded, JobModified, JobSubmitted
 from headnode.core.model.errors import HeadnodeError, Unavailable
@@ -378,6 +380,25 @@ def test_a_journal_of_another_version_is_refused(path: Path) -> None:
     assert "version 99" in refused(path, "journal-version")
 
 
+def test_a_journal_made_before_there_were_groups_gets_the_table_of_them(path: Path) -> None:
+    journal = SqliteJournal(path)
+    journal.append([submitted(1)], ended=[over(1)])
+    journal.close()
+    with sqlite3.connect(path) as database:
+        database.executescript("drop table ended_groups; pragma user_version = 2;")
+        body = msgspec.msgpack.decode(database.execute("select body from ended_jobs").fetchone()[0])
+        old = msgspec.msgpack.encode(body[:8])  # as it was written then
+        database.execute("update ended_jobs set body = ?, sum = ?", (old, checksum(old, JobId(1))))
+    database.close()
+    journal = SqliteJournal(path)
+    grouped = msgspec.structs.replace(over(2), job_group="render")
+    journal.append([submitted(2)], ended=[grouped])
+    found = journal.ended_of_group("render", owner=None, states=(), before=None, limit=9)
+    both = [journal.ended_job(JobId(1)), journal.ended_job(JobId(2))]
+    journal.close()
+    assert (found, both) == ([grouped], [over(1), grouped])
+
+
 # Cost -----------------------------------------------------------------------------------------------------
 
 
@@ -395,6 +416,7 @@ def test_no_question_walks_over_the_ended_jobs_or_sorts_them(path: Path) -> None
     for owner in (None, "ada"):
         for states in ((), ("failed",), ("failed", "finished")):
             journal.ended_jobs(owner=owner, states=states, before=9, limit=5)
+    journal.ended_of_group("render", owner="ada", states=("failed",), before=9, limit=5)
     journal.instances(JobId(1), 1, after=0, limit=5)
     journal.instance(JobId(1), 1, 1)
     journal.history(JobId(1), 5)

@@ -40,6 +40,7 @@ class Head:
         self.started: list[tuple[int, ...]] = []
         self.results: dict[Key, list[m.Result]] = {}
         self.closed: list[int] = []
+        self.suspended: list[int] = []  # the numbers of suspensions by which all stood still
         self._batches: set[int] = set()
         self._listener: socket.socket | None = None
         self._peer: socket.socket | None = None
@@ -114,6 +115,8 @@ class Head:
                 self.started += [(each.task, each.instance, each.attempt) for each in begun]
             case m.Results():
                 self._results(message)
+            case m.Suspended(number=number):
+                self.suspended.append(number)
             case m.JobClosed(job=job):
                 self.closed.append(job)
 
@@ -141,7 +144,8 @@ class Head:
         who = os.getuid() if uid is None else uid
         gid = os.getgid() if uid is None else uid
         place = ((NODE, (0, 1)),)
-        self.say(m.OpenJob(job, "owner", who, gid, encode_spec(spec), place, deadline))
+        opened = m.OpenJob(job, "owner", who, gid, encode_spec(spec), place, deadline)
+        self.say(msgspec.structs.replace(opened, suspendable=spec.suspendable))
 
     def run(self, task: int, *attempts: tuple[int, int], processor: int = 0, job: JobId = JOB) -> None:
         self.say(m.Run(job, task, ((NODE, (processor,)),), attempts))
@@ -153,6 +157,12 @@ class Head:
         told = self.results[key]
         assert all(each == told[0] for each in told), told
         return told[0]
+
+    def suspend(self, number: int, job: JobId = JOB) -> None:
+        """Let a job stand still, and wait until it does."""
+        said = self.suspended.count(number)
+        self.say(m.Suspend(job, number))
+        self.until(lambda: self.suspended.count(number) > said)
 
     def close_job(self, job: JobId = JOB) -> None:
         before = len(self.closed)
@@ -172,6 +182,7 @@ class Scene:
         self.agent: subprocess.Popen[bytes] | None = None
         self.python = sys.executable
         self.user: int | None = None  # who the agent is; None: who we are
+        self.suspendable = False  # the jobs
 
     def start(self) -> None:
         """Start an agent and wait until the head knows it."""
@@ -200,7 +211,7 @@ class Scene:
         tasks = tuple(
             TaskSpec(command=each, **{"work_directory": str(self.work), **more}) for each in commands
         )
-        spec = JobSpec(name="test", tasks=tasks)
+        spec = JobSpec(name="test", tasks=tasks, suspendable=self.suspendable)
         self.head.open(spec, uid=uid, deadline=deadline)
         return spec
 

@@ -17,10 +17,11 @@ PATIENCE = 30.0  # seconds for anything that must happen
 class RealHead:
     """A head process with nodes on this machine."""
 
-    def __init__(self, state: Path, nodes: int = 1, processors: int = 2) -> None:
+    def __init__(self, state: Path, nodes: int = 1, processors: int = 2, listen: str = "") -> None:
         self.state = state
         state.mkdir(parents=True, exist_ok=True)
         self.options = ["--nodes", str(nodes), "--processors", str(processors)]
+        self.options += ["--listen", listen] if listen else []
         self.nodes = nodes
         self.client = Client(str(state))
         self.process = self._spawn()
@@ -43,7 +44,8 @@ class RealHead:
                 nodes = self.ask("nodes")["nodes"]
             except HeadnodeError:
                 assert self.process.poll() is None, f"the head died:\n{self.log()}"
-                nodes = []
+                time.sleep(0.01)
+                continue
             if sum(node["state"] == "Ready" for node in nodes) >= self.nodes:
                 return
             time.sleep(0.01)
@@ -100,9 +102,9 @@ class RealHead:
 
 
 @contextmanager
-def real_head(directory: Path, nodes: int = 1, processors: int = 2) -> Iterator[RealHead]:
+def real_head(directory: Path, nodes: int = 1, processors: int = 2, listen: str = "") -> Iterator[RealHead]:
     """Start a head, wait until its nodes are ready, and end it afterwards."""
-    head = RealHead(directory / "state", nodes, processors)
+    head = RealHead(directory / "state", nodes, processors, listen)
     try:
         head.wait_until_ready()
         yield head

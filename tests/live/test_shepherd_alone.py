@@ -49,6 +49,7 @@ class Agent:
             "output_directory": str(folder / "output"),
             "deadline": None,
             "grace": 0.2,
+            "suspendable": False,
         }
         self.channel.send(json.dumps(order).encode())
         self.peer = self.accept()
@@ -110,14 +111,14 @@ def agent(tmp_path: Path) -> Iterator[Agent]:
 
 
 def test_it_introduces_itself_and_says_all_again_to_the_next_agent(agent: Agent) -> None:
-    assert agent.hear() == ["hello", 7, MARKER, [], [], []]
+    assert agent.hear() == ["hello", 7, MARKER, [], [], [], 0]
     agent.run("exit $(wc -l < go)", (1, 1))
     first = agent.ended(1)
     agent.run("until [ -e go ]; do sleep 0.01; done", (2, 1), (3, 1))
     assert agent.hear()[0] == "started"
     agent.peer.close()
     agent.peer = agent.accept()
-    word, job, marker, queued, running, ended = agent.hear()
+    word, job, marker, queued, running, ended, _ = agent.hear()
     assert (word, job, marker, queued) == ("hello", 7, MARKER, [[1, 3, 1]])
     assert [each[:3] for each in running] == [[1, 2, 1]]
     assert ended == first

@@ -84,8 +84,25 @@ def test_a_tree_over_its_time_limit_is_ended_whole(scene: Scene) -> None:
     assert not any(map(alive, processes))
 
 
-def test_closing_the_job_ends_what_its_finished_tasks_left(scene: Scene) -> None:
-    scene.job(f"env -i {tree(scene, 'pids')} & until [ $(wc -l < pids) = {SIZE} ]; do sleep 0.01; done")
+def test_what_a_program_leaves_in_the_background_ends_with_it_and_nothing_of_others_does(
+    scene: Scene,
+) -> None:
+    grow = f"{tree(scene, 'pids')} & until [ $(wc -l < pids) = {SIZE} ]; do sleep 0.01; done; exit 5"
+    scene.job(grow, f"setsid {tree(scene, 'other')} & wait")
+    scene.head.run(2, (1, 1), processor=1)
+    other = grown(scene, "other")
+    scene.head.run(1, (1, 1))
+    ended = scene.head.result(1)
+    assert (ended.kind, ended.exit_code) == ("exited", 5)
+    assert not any(alive(int(each)) for each in (scene.work / "pids").read_text().split())
+    assert all(map(alive, other))
+    scene.head.close_job()
+
+
+def test_closing_the_job_ends_what_of_finished_tasks_nobody_can_tell_whose_it_was(scene: Scene) -> None:
+    scene.job(
+        f"env -i setsid {tree(scene, 'pids')} & until [ $(wc -l < pids) = {SIZE} ]; do sleep 0.01; done"
+    )
     scene.head.run(1, (1, 1))
     processes = grown(scene, "pids")
     assert scene.head.result(1).exit_code == 0

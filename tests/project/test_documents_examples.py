@@ -12,10 +12,14 @@ from headnode.core.formats.compute_cluster_xml.live import state_word
 from headnode.core.formats.compute_cluster_xml.reader import read_job
 from headnode.core.formats.fidelity import Awareness, Kind
 from headnode.core.launching.environment import Surroundings
+from headnode.core.launching.mpi import launcher_variables
 from headnode.core.launching.recipe import recipe
+from headnode.core.lifecycle.cluster import Cluster
+from headnode.core.lifecycle.groups import GroupState
 from headnode.core.lifecycle.records import NodeRecord
 from headnode.core.lifecycle.states import PEOPLE_SAY, JobState, TaskState
 from headnode.core.model.checks import check_runnable
+from headnode.core.model.dependencies import FIELDS
 from headnode.core.model.job import JobSpec
 from headnode.core.model.node import NodeFacts, NodeState
 from headnode.core.model.quantities import ANCHORS, Instant, JobId
@@ -52,7 +56,8 @@ def all_variables() -> set[str]:
         previous_job=JobId(6),
     )
     made = [recipe(around, n, task, (("n", (0,)),), 1, 1) for n, task in enumerate(spec.tasks, 1)]
-    return set(chain.from_iterable(each.environment for each in made)) - {"HOME"}
+    launchers = [name for name in launcher_variables("", "", "", "", "") if OURS.fullmatch(name)]
+    return {*chain.from_iterable(each.environment for each in made), *launchers} - {"HOME"}
 
 
 def test_every_parameter_has_a_row_with_its_default_and_bounds() -> None:
@@ -73,6 +78,15 @@ def test_every_variable_that_a_task_gets_is_explained_and_no_other() -> None:
     assert {name for cell in table for name in OURS.findall(cell)} == all_variables()
 
 
+def test_every_state_of_a_group_and_every_condition_is_explained() -> None:
+    table = rows("users.md", "Jobs that wait for each other")
+    assert [state for state in table if state in set(GroupState)] == list(GroupState)
+    said = " ".join(cells[0] for cells in table.values())
+    for condition, field in FIELDS.items():
+        assert f"`{condition}`" in said.replace("SSS ", "")
+        assert f"`{field}`" in said
+
+
 @pytest.mark.parametrize("state", JobState)
 def test_every_state_of_a_job_has_its_words(state: JobState) -> None:
     people, ccs, hpc, _ = rows("words.md", "States of jobs")[state.value]
@@ -82,6 +96,8 @@ def test_every_state_of_a_job_has_its_words(state: JobState) -> None:
 def test_the_states_of_tasks_are_those_of_jobs_and_dispatched() -> None:
     jobs = {state.value: PEOPLE_SAY[state] for state in JobState}
     tasks = {state.value: PEOPLE_SAY[state] for state in TaskState}
+    for of_jobs_only in ("suspending", "suspended", "resuming"):
+        del jobs[of_jobs_only]
     assert tasks == {**jobs, "dispatched": "Queued"}
     assert "**dispatched**" in (DOCS / "words.md").read_text()
 
@@ -90,7 +106,7 @@ def test_the_states_of_tasks_are_those_of_jobs_and_dispatched() -> None:
 def test_every_state_of_a_node_has_its_words(state: NodeState) -> None:
     people = rows("words.md", "States of nodes")[state.value][0]
     record = NodeRecord(NodeFacts(name="n", processors=1), state, Instant(0))
-    assert people == ("–" if state is NodeState.REMOVED else node_state(record))
+    assert people == ("–" if state is NodeState.REMOVED else node_state(Cluster(), record, Instant(0)))
 
 
 def test_every_priority_that_has_a_name_is_told_with_its_number() -> None:

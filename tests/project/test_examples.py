@@ -12,7 +12,7 @@ from headnode.core.formats.compute_cluster_xml.reader import read_job
 from headnode.core.formats.fidelity import Awareness
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-JOB_FILES = sorted(EXAMPLES.glob("*/*.xml"))
+JOB_FILES = sorted(path for path in EXAMPLES.glob("*/*.xml") if path.parent.name != "languages")
 HOME = "%USERPROFILE%/headnode-examples"
 
 

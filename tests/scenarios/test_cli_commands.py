@@ -80,6 +80,7 @@ def test_a_job_is_made_filled_and_submitted_in_steps(tmp_path: Path) -> None:
         "add_tasks": {"job": 8, "tasks": [1]},
         "submit_job": lambda request: submitted(request.get("job", 9)),
         "requeue_job": submitted(9),
+        "cancel_task": {"job": 9, "task": 2},
     }
     with ScriptedHead(tmp_path, script) as head:
         # One shell makes all of them, so that !! stands for its job.
@@ -90,6 +91,7 @@ def test_a_job_is_made_filled_and_submitted_in_steps(tmp_path: Path) -> None:
             "hn job submit '/id:!!'",
             "hn job submit true",
             "hn job requeue '!!'",
+            "hn task cancel '!!.2'",
         )
         environment = {
             **os.environ,
@@ -102,7 +104,7 @@ def test_a_job_is_made_filled_and_submitted_in_steps(tmp_path: Path) -> None:
         )
     assert said.stdout == (
         "Job queued, ID: 8\nTask has been added. ID: 8.1.\nJob has been submitted. ID: 8.\n"
-        "Job has been submitted. ID: 9.\nJob 9 has been requeued.\n"
+        "Job has been submitted. ID: 9.\nJob 9 has been requeued.\nTask 9.2 has been canceled.\n"
     )
     assert head.asked[1] == {"do": "add_tasks", "job": 8, "tasks": [{"command": "echo '!!'"}]}
     assert head.asked[2] == {"do": "submit_job", "job": 8}
@@ -120,6 +122,7 @@ def test_a_job_is_made_filled_and_submitted_in_steps(tmp_path: Path) -> None:
         (["job", "sumbit"], 2, "hn: there is no command 'job sumbit'; did you mean: hn job submit"),
         (["jbo"], 2, "hn: there is no command 'jbo'; did you mean: hn job"),
         (["job", "view", "x"], 2, "hn: 'x' is no id; "),
+        (["job", "view", "3", "/x"], 2, "hn: '/x' is no id, and no option of this command; see the options"),
         (["job", "add", "7"], 2, "hn: the task has no program; "),
         (["job", "new", "prog"], 2, "hn: a new job takes no program, such as 'prog'; "),
         (["job", "modify", "7"], 2, "hn: nothing is to be changed; "),
@@ -226,7 +229,7 @@ def test_a_list_asks_for_the_own_live_jobs_unless_told_otherwise(tmp_path: Path)
         document = hn("job", "list", "--json", state=tmp_path)
         ids = hn("job", "list", "--quiet", state=tmp_path)
     assert head.asked[:3] == [
-        {"do": "jobs", "owner": me, "states": ["Queued", "Running"], "limit": 100},
+        {"do": "jobs", "owner": me, "states": ["Queued", "Running", "Suspended"], "limit": 100},
         {"do": "jobs", "limit": 100},
         {"do": "jobs", "owner": "bob", "states": ["Finished", "Canceled"], "before": 99, "limit": 5},
     ]
@@ -503,3 +506,39 @@ def test_an_interrupted_wait_says_that_the_job_goes_on(tmp_path: Path) -> None:
         said, error = process.communicate(timeout=60)
         release.set()
     assert (said, error, process.returncode) == ("", "hn: no longer waiting; the job goes on\n", 130)
+
+
+def test_jobs_are_suspended_resumed_held_and_released(tmp_path: Path) -> None:
+    script = {
+        "suspend_job": {"job": 9, "state": "suspending"},
+        "resume_job": {"job": 9, "state": "resuming"},
+        "hold_job": {"job": 9, "holds": [{"name": "data"}]},
+        "release_job": lambda request: {
+            "job": 9, "holds": [] if request.get("all") else [{"name": "night"}, {"name": "user"}],
+        },
+    }  # fmt: skip
+    with ScriptedHead(tmp_path, script) as head:
+        said = [
+            hn("job", *words, state=tmp_path).stdout
+            for words in (
+                ("suspend", "9"),
+                ("resume", "9"),
+                ("hold", "9", "/name:data", "/message:no input"),
+                ("release", "9", "--name", "data"),
+                ("release", "9", "--all"),
+            )
+        ]
+    assert said == [
+        "Job 9 has been suspended. Its processes are being stopped.\n",
+        "Job 9 has been resumed. It goes on when what it held is free again.\n",
+        "Job 9 has been held.\n",
+        "Job 9 has been released. It still has: night, user.\n",
+        "Job 9 has been released.\n",
+    ]
+    assert head.asked == [
+        {"do": "suspend_job", "job": 9},
+        {"do": "resume_job", "job": 9},
+        {"do": "hold_job", "job": 9, "name": "data", "message": "no input"},
+        {"do": "release_job", "job": 9, "name": "data"},
+        {"do": "release_job", "job": 9, "all": True},
+    ]

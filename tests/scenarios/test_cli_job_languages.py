@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 from cli_scripted_head import hn
 
+from headnode.core.formats.native_form import read_job
+from headnode.core.model.node_needs import NodeNeeds
+
 Hn = Callable[..., "subprocess.CompletedProcess[str]"]
 CCS = (
     '<Job Name="j" Priority="Normal" xmlns="http://www.microsoft.com/ComputeCluster/" IsExclusive="false">'
@@ -117,7 +120,7 @@ def test_a_conversion_tells_what_is_lost_first_and_writes_it_as_json(
         ('name = "x"\nnam = 3', ["--to", "ccs"], 2, ":2:0: job: there is no key 'nam'; did you mean 'name'?"),
         ('{"version": 2, "tasks": [}', ["--to", "ccs"], 2, ":1:25: not JSON"),
         ("#!/bin/sh\ntrue\n", ["--to", "ccs"], 2, ":1:0: this is a script"),
-        (GROUP, ["--to", "native"], 2, "the file holds 2 jobs"),
+        (GROUP, ["--to", "hpcpack"], 2, "the file holds 2 jobs"),
         (CCS, ["--to", "slurm"], 2, "there is no job language 'slurm'"),
         (CCS, [], 2, "it was not said into which job language"),
         (CCS, ["--to", "native", "--from", "grid"], 2, ":1:0: not JSON"),
@@ -233,3 +236,58 @@ def test_a_job_file_is_told_from_a_program(state: Path, tmp_path: Path) -> None:
     said = hn("job", "submit", "--lenient", "/bin/true", state=state)
     assert "option 'lenient' says how a job file is read, and none was given" in said.stderr
     assert said.returncode == 2
+
+
+SEVERAL = """
+[[jobs]]
+name = "first"
+command = "/bin/true"
+
+[[jobs]]
+name = "second"
+command = "/bin/true"
+parents = "first"
+"""
+
+
+def test_jobs_of_one_file_are_written_into_a_directory_and_no_file_there_is_touched(
+    tmp_path: Path, job_file: Callable[[str], Path]
+) -> None:
+    path, directory = job_file(SEVERAL), tmp_path / "jobs"
+    refused = hn("convert", str(path), "--to", "ccs", state=tmp_path)
+    assert refused.returncode == 2
+    assert "--directory" in refused.stderr
+    said = hn("convert", str(path), "--to", "ccs", "--directory", str(directory), state=tmp_path)
+    assert said.returncode == 0, said.stderr
+    assert said.stdout.split() == [str(directory / "1-first.xml"), str(directory / "2-second.xml")]
+    assert "cannot be said across files" in said.stderr
+    before = (directory / "1-first.xml").read_text()
+    assert "/bin/true" in before
+    again = hn("convert", str(path), "--to", "hpcpack", "--directory", str(directory), state=tmp_path)
+    assert again.returncode == 2
+    assert (directory / "1-first.xml").read_text() == before
+
+
+def test_what_options_ask_of_nodes_and_processes_is_kept_changed_and_acted_on(state: Path) -> None:
+    words = ("/holds:data", "/system:linux", "/lacking:old", "/resourcelimit:nofile=100", "/suspendable")
+    said = hn("job", "submit", "--quiet", *words, "/jobgroup:night", "/bin/sh -c 'ulimit -n'", state=state)
+    assert said.returncode == 0, said.stderr
+    number = said.stdout.strip()
+    changed = hn("job", "modify", number, "--resourcelimit", "nofile=77", "--lacking", "", state=state)
+    assert changed.returncode == 0, changed.stderr
+    spec = read_job(hn("job", "view", number, "--to", "native", state=state).stdout)[0]
+    assert (spec.needs, spec.holds) == (NodeNeeds(systems=("linux",)), ("data",))
+    assert (spec.suspendable, spec.job_group) == (True, "night")
+    released = hn("job", "release", number, "--name", "data", state=state)
+    assert released.returncode == 0, released.stderr
+    assert hn("job", "wait", number, state=state).returncode == 0
+    assert hn("task", "output", f"{number}.1", state=state).stdout.strip() == "77"
+
+
+def test_an_error_in_one_of_several_jobs_is_said_with_its_line(
+    tmp_path: Path, job_file: Callable[[str], Path]
+) -> None:
+    path = job_file(SEVERAL + "processors = 0\n")
+    said = hn("check", str(path), state=tmp_path)
+    assert said.returncode == 2
+    assert f"{path}:6:0: error:" in said.stdout

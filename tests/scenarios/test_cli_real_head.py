@@ -55,6 +55,18 @@ def test_a_second_up_says_that_a_head_runs(run: Hn) -> None:
     said = run("up")
     assert said.returncode == 0
     assert said.stdout.startswith("A head is running already: cluster test, process ")
+    assert said.stderr == ""
+    assert run("up", "--name", "other").stderr == (
+        "hn: --name has no effect on a head that runs: hn down first, then this again\n"
+    )
+
+
+def test_processors_of_a_node_that_is_not_ready_are_not_called_free(run: Hn) -> None:
+    (node,) = (each["name"] for each in document(run, "node", "list"))
+    assert "2 total, 0 in use, 2 free\n" in run("cluster", "view").stdout
+    assert run("node", "pause", node).returncode == 0
+    assert "2 total, 0 in use, 0 free, 2 on nodes that are not ready\n" in run("cluster", "view").stdout
+    assert run("node", "resume", node).returncode == 0
 
 
 def test_submit_and_wait_gives_the_output_and_the_success_of_a_program(run: Hn) -> None:
@@ -66,6 +78,18 @@ def test_submit_and_wait_gives_the_output_and_the_success_of_a_program(run: Hn) 
     bad = run("job", "submit", "--wait", "sh", "-c", "echo no >&2; exit 3")
     assert bad.returncode == 1
     assert "failed: 1 task failed" in bad.stdout
+    assert bad.stderr.endswith(".1 failed: the program ended with exit code 3\n")
+
+
+def test_who_waits_is_told_how_the_first_task_failed_and_where_to_see_the_others(run: Hn) -> None:
+    failed = run("job", "submit", "--wait", "/parametric:1-3", "test * -lt 2")
+    number = re.search(r"ID: (\d+)\.", failed.stdout)
+    assert number
+    assert failed.stderr == (
+        f"hn: task {number[1]}.1.2 failed: the program ended with exit code 1\n"
+        f"hn: all that failed: hn job listtasks {number[1]} /state:failed /expandparametric\n"
+    )
+    assert run("job", "submit", "--wait", "--quiet", "false").stderr == ""
 
 
 def test_arguments_reach_a_program_as_they_were_typed(run: Hn) -> None:

@@ -14,6 +14,7 @@ NOW = 1_000_000.0
 KEYS = {
     "job", "name", "state", "policy", "refused", "reasons", "ahead", "jobs_ahead", "not_before",
     "would_start", "reservation", "behind", "changes", "searched", "cut", "expected", "tasks",
+    "deadline", "dependencies",
 }  # fmt: skip
 FILE = '<Job xmlns="http://www.microsoft.com/ComputeCluster/" MinimumNumberOfProcessors="{0}" \
 MaximumNumberOfProcessors="{0}"><Tasks><Task CommandLine="x" MinimumNumberOfProcessors="{0}" \

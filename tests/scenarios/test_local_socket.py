@@ -203,6 +203,25 @@ def test_whoever_watches_hears_of_the_end_at_once(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
+def test_a_watcher_of_many_jobs_is_told_of_those_that_change_and_of_all_at_the_end(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.peer() as peer:
+            jobs = [
+                (await peer.done(do="submit_job", tasks=[{"command": "x"}], terms={"numprocessors": "1"}))[
+                    "job"
+                ]
+                for _ in range(2)
+            ]
+            told = [await peer.done(do="watch_job", job=jobs)]
+            for job in jobs:
+                await scene.end(job, exit_code=0)
+                told.append(await peer.hear())
+            assert [[job["id"] for job in one["jobs"]] for one in told] == [jobs, jobs[:1], jobs]
+            assert [one["done"] for one in told] == [False, False, True]
+
+    run(tmp_path, story)
+
+
 def test_an_explanation_names_what_is_missing_and_who_is_ahead(tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         async with scene.peer() as peer:

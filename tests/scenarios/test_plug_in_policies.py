@@ -174,6 +174,27 @@ def gives_one_node_twice(view: View) -> Plan:
     return Plan(starts, (), {})
 
 
+def takes_an_option_there_is_not(view: View) -> Plan:
+    starts = tuple(Start(turn[2], (("a", 1),), option=1) for each in view.queue for turn in each.turns)
+    return Plan(starts, (), {})
+
+
+def takes_an_option_by_name(view: View) -> Plan:
+    turn = view.queue[0].turns[0]
+    return Plan((Start(turn[2], (("a", 1),), option="second"),), (), {})  # type: ignore[arg-type]
+
+
+def gives_parts_that_are_words(view: View) -> Plan:
+    turn = view.queue[0].turns[0]
+    return Plan((Start(turn[2], (("a", 1),), parts=("a",)),), (), {})  # type: ignore[arg-type]
+
+
+def promises_an_option_there_is_not(view: View) -> Plan:
+    made = promises_the_past(view)
+    kept = msgspec.structs.replace(made.reservations[0], at=view.now, option=2)
+    return msgspec.structs.replace(made, reservations=(kept,))
+
+
 def gives_no_reason(view: View) -> Plan:
     return Plan((), (), {each.request: Wait(()) for each in view.queue})
 
@@ -203,6 +224,10 @@ def promises_a_ghost(view: View) -> Plan:
         (gives_words_for_reasons, "reasons are Reason(Why, text)"),
         (promises_the_past, "at 999.0, and now is 1000.0"),
         (promises_a_ghost, "nobody waits for that"),
+        (promises_an_option_there_is_not, "which has no such"),
+        (takes_an_option_there_is_not, "which wishes for nothing"),
+        (takes_an_option_by_name, "which is not a number"),
+        (gives_parts_that_are_words, "each is pairs as an allocation is"),
         (gives_too_much, "'a' has not so much for it"),
         (gives_one_node_twice, "a node twice"),
         (raises, "ZeroDivisionError: no nodes at night"),
@@ -326,7 +351,7 @@ def test_a_head_finds_its_plug_ins_offers_them_and_says_what_is_wrong_with_other
     install(site, "strange", {}, gone="no_such_module_here:plan")
     environment = {**os.environ, "PYTHONPATH": str(site), "HEADNODE_STATE": str(state)}
     state.mkdir()
-    command = [sys.executable, "-m", "headnode.apps.server", "--state", str(state), "--processors", "1"]
+    command = [sys.executable, "-m", "headnode.apps.server", "--state", str(state), "--nodes", "0"]
     with (tmp_path / "log").open("wb") as log, subprocess.Popen(command, env=environment, stderr=log) as head:
         try:
             deadline = time.monotonic() + 30

@@ -7,6 +7,7 @@ improve scheduler performance", 1999.
 from collections.abc import Callable, Mapping
 from heapq import heapify, heappop, heappush, nsmallest
 from itertools import islice
+from math import inf
 from typing import NamedTuple
 
 import msgspec
@@ -19,8 +20,8 @@ from headnode.core.scheduling.policies import Policy
 from headnode.core.scheduling.terrain import Ground
 from headnode.core.scheduling.view import NodeView, RunningJob, Turn, View, WaitingClass
 
-Lasts = Callable[[JobId], float]
-"""How long a job will run once it starts, in seconds; infinite when nobody knows."""
+Lasts = Callable[[JobId, int], float]
+"""How long a job will run once it starts under an option, in seconds; infinite when nobody knows."""
 
 
 class Course(NamedTuple):
@@ -38,6 +39,12 @@ def first_in_queue(view: View, most: int) -> View:
         kept.setdefault(turns[turn], []).append(turn)
     queue = [WaitingClass(request=request, turns=found) for request, found in kept.items()]
     return msgspec.structs.replace(view, queue=queue)
+
+
+def to_the_limits(view: View) -> Lasts:
+    """Return that every waiting job of a view runs until its run time limit."""
+    requests = {turn[2]: each.request for each in view.queue for turn in each.turns}
+    return lambda job, option: requests[job].option(option).run_time
 
 
 def run_course(
@@ -62,7 +69,7 @@ def run_course(
         plan = policy(scene.view())
         for start in plan.starts:
             starts[start.job] = scene.now
-            scene.start(start, lasts(start.job))
+            scene.start(start, lasts(start.job, start.option))
         for grow in plan.grows:
             scene.grow(grow)
         if not scene.go_on(plan):
@@ -86,7 +93,7 @@ class _Scene:
 
     def view(self) -> View:
         """Return what the policy may know now."""
-        nodes = dict(self._nodes)
+        nodes = self._nodes_now()
         return View(
             now=self.now,
             nodes=nodes,
@@ -95,8 +102,15 @@ class _Scene:
             licences=dict(self._licences),
             depth=self._view.depth,
             before=self._before,
-            ground=Ground(nodes, self._terrain),  # nothing of it changes with what runs
+            ground=None if self._terrain.closing else Ground(nodes, self._terrain),  # same whatever runs
         )
+
+    def _nodes_now(self) -> dict[str, NodeView]:
+        """Return the nodes as they are by now: some have closed since, or will sooner."""
+        gone = self.now - self._view.now
+        if not self._terrain.closing or not gone:
+            return dict(self._nodes)
+        return {name: _later(node, gone) for name, node in self._nodes.items()}
 
     def start(self, start: Start, lasts: float) -> None:
         """Let a waiting job run for so long."""
@@ -106,8 +120,9 @@ class _Scene:
         turns.remove(turn)
         if not turns:
             del self.queue[request]
-        limit = Instant(self.now + request.run_time)
-        job = RunningJob(start.job, turn, request, limit, start.allocation)
+        taken = request.option(start.option)
+        limit = Instant(self.now + taken.run_time)
+        job = RunningJob(start.job, turn, taken, limit, start.allocation)
         self._running[start.job] = job
         self._hold(job, start.allocation, 1)
         self._take_licences(job, 1)
@@ -180,4 +195,13 @@ class _Scene:
             exclusive_to=owner if owner is not None else node.exclusive_to if left else None,
             closed=node.closed,
             memory_held=node.memory_held + memory,
+            open_for=node.open_for,
         )
+
+
+def _later(node: NodeView, seconds: float) -> NodeView:
+    """Return a node as it is after some time in which nothing of it was taken or given back."""
+    if node.open_for == inf:
+        return node
+    left = node.open_for - seconds
+    return msgspec.structs.replace(node, open_for=left if left > 0 else 0.0)

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Sequence
 from heapq import heappop
+from math import inf, nextafter
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -147,13 +148,13 @@ class Engine:
         began = self.clock.now()
         plan = self.last_plan = self.plan(now)
         self._planned_by = self.settings.text("SchedulingPolicy")
-        self._picture.freed = False
+        self._picture.freed, self.cluster.let_go = False, False
         for command in commands_of(plan):
             refused = self._think(command, now, facts)
             if isinstance(refused, Refused):
                 log.warning("a plan was stale: %s", refused)
         self._picture.look_at_jobs(now)  # those that started: one may end before the next pass
-        self.cluster.pass_needed = False
+        self.cluster.pass_needed = self.cluster.let_go
         spent = self.clock.now() - began
         if spent > LONG_PASS:
             log.warning(
@@ -185,13 +186,15 @@ class Engine:
         self.cluster.over.clear()
 
     def tick(self) -> None:
-        """Do what time asks for: let holds go, end what is overdue, run a pass that had to wait."""
+        """Do what time asks for: let holds go, end what is overdue or late, run a pass that had to wait."""
         now = self.clock.now()
         self._retry_at = None
         self.cluster.release_due(now)
         overdue: list[c.Command] = []
         while (deadline := self.cluster.next_deadline()) is not None and deadline <= now:
             overdue.append(c.EndOverdue(job=heappop(self.cluster.deadlines)[1]))
+        while (late := self.cluster.take_late(now)) is not None:
+            overdue.append(c.EndLate(job=late))
         if overdue or self._pass_is_due(now):
             self._handle(overdue, now)
 
@@ -200,6 +203,8 @@ class Engine:
         if self._retry_at is not None:
             return self._retry_at
         times = [self.cluster.next_release(), self.cluster.next_deadline()]
+        if (last_start := self.cluster.next_last_start()) is not None:
+            times.append(Instant(nextafter(last_start, inf)))  # at that very instant it may start still
         if self.cluster.pass_needed:
             now = self.clock.now()
             times.append(now if self._pass_is_due(now) else self._rest[1])

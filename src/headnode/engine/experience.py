@@ -6,7 +6,7 @@ from typing import NamedTuple
 from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.events import Event
-from headnode.core.lifecycle.records import decode_record, decode_spec
+from headnode.core.lifecycle.records import JobRecord, decode_record, spec_of
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.scheduling.predicting.run_times import Asked, History
@@ -17,7 +17,7 @@ _SLICE = 500  # of them at a time
 
 
 class Running(NamedTuple):
-    """A job that runs: what it asked for, and since when."""
+    """A job that runs: what it asked for, and since when, as if it had never stood still."""
 
     asked: Asked
     since: Instant
@@ -36,9 +36,9 @@ class Experience:
         """Learn from the jobs that have ended by now."""
         for event in events:
             match event:
-                case e.JobStarted(job=job) | e.JobModified(job=job):
+                case e.JobStarted(job=job) | e.JobModified(job=job) | e.JobResumed(job=job):
                     self._began(job, cluster)
-                case e.JobRequeued(job=job) | e.JobReturned(job=job):
+                case e.JobRequeued(job=job) | e.JobReturned(job=job) | e.JobSuspended(job=job):
                     self.running.pop(job, None)
                 case e.JobEnded(job=job, outcome=outcome, at=at):
                     ran = self.running.pop(job, None)
@@ -60,18 +60,28 @@ class Experience:
         for job in reversed(jobs):
             record = decode_record(job.record)
             if record.run is not None and record.run.started is not None:
-                used = Seconds(job.ended - record.run.started)
-                self._learn(asked_of(job.owner, decode_spec(record.spec)), job.state, used)
+                used = Seconds(job.ended - record.run.started - record.run.stood_still)
+                self._learn(asked_of(job.owner, spec_of(record)), job.state, used)
 
     def _began(self, job: JobId, cluster: Cluster) -> None:
         record, flow = cluster.jobs.get(job), cluster.flows.get(job)
-        if record is not None and flow is not None and flow.run.started is not None:
-            self.running[job] = Running(asked_of(record.owner, flow.spec), flow.run.started)
+        if record is None or record.is_aside or flow is None or flow.run.started is None:
+            return
+        since = Instant(flow.run.started + flow.run.stood_still)
+        self.running[job] = Running(asked_of(record.owner, flow.spec), since)
 
     def _learn(self, asked: Asked, outcome: str, used: Seconds) -> None:
         """Learn from a job that came to its own end or to its limit; one that was canceled tells nothing."""
         if used > 0 and (outcome != "canceled" or used >= asked.limit):
             self.history.learn(asked, used)
+
+
+def ran_for(record: JobRecord) -> Seconds:
+    """Return how long a suspended job ran before it stood still."""
+    run = record.run
+    if run is None or run.started is None or run.suspension is None:
+        return Seconds(0.0)
+    return Seconds(max(0.0, run.suspension.since - run.started - run.stood_still))
 
 
 def asked_of(owner: str, spec: JobSpec) -> Asked:

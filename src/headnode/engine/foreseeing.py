@@ -13,6 +13,7 @@ from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.events import Event
 from headnode.core.lifecycle.states import JobState
+from headnode.core.model.alternatives import chosen
 from headnode.core.model.quantities import FOREVER, NEVER, Instant, JobId, Seconds
 from headnode.core.scheduling.decision import Plan
 from headnode.core.scheduling.policies import Policy
@@ -20,8 +21,8 @@ from headnode.core.scheduling.predicting.calibration import Calibration
 from headnode.core.scheduling.predicting.foresight import Foreseen, foreseen_in, level
 from headnode.core.scheduling.predicting.run_times import Asked, Forecast
 from headnode.core.scheduling.view import View
-from headnode.engine.course import first_in_queue, run_course
-from headnode.engine.experience import Experience, asked_of
+from headnode.engine.course import Lasts, first_in_queue, run_course, to_the_limits
+from headnode.engine.experience import Experience, asked_of, ran_for
 from headnode.engine.ports import Prediction, Predictions
 
 REPLAYS = 3  # over predicted run times; the first takes the median of each
@@ -48,7 +49,7 @@ class Situation(msgspec.Struct, frozen=True):
     """All that is needed to look ahead.  Nobody changes it, and it can be sent elsewhere.
 
     `reserved`: what the policy has promised.  `ends` has the end of each running job, `lasts` the run time of
-    each waiting one, in every replay.
+    each waiting one, in every replay; `otherwise` has those under each alternative of jobs with such.
     """
 
     view: View
@@ -56,6 +57,15 @@ class Situation(msgspec.Struct, frozen=True):
     reserved: Mapping[JobId, Instant]
     ends: Mapping[JobId, Sequence[Instant]]
     lasts: Mapping[JobId, Sequence[Seconds]]
+    otherwise: Mapping[JobId, Sequence[Sequence[Seconds]]] = {}
+
+    def run_times(self, replay: int) -> Lasts:
+        """Return the run times of a replay."""
+
+        def lasts(job: JobId, option: int) -> float:
+            return (self.otherwise[job][option - 1] if option else self.lasts[job])[replay]
+
+        return lasts
 
 
 class Outlook(msgspec.Struct, frozen=True):
@@ -72,13 +82,11 @@ def look_ahead(situation: Situation, policy: Policy, stop: Callable[[], bool]) -
     Cost:  so many times that of `run_course`; at most one plan more once `stop` says so.
     """
     view, now = situation.view, situation.view.now
-    limits = {JobId(turn[2]): each.request.run_time for each in view.queue for turn in each.turns}
-    by_limits = run_course(view, policy, {}, limits.__getitem__, stop, COARSE)
+    by_limits = run_course(view, policy, {}, to_the_limits(view), stop, COARSE)
     futures = [by_limits]
     for replay in range(REPLAYS):
         ends = {job: of_each[replay] for job, of_each in situation.ends.items()}
-        lasts = {job: of_each[replay] for job, of_each in situation.lasts.items()}
-        futures.append(run_course(view, policy, ends, lasts.__getitem__, stop, COARSE))
+        futures.append(run_course(view, policy, ends, situation.run_times(replay), stop, COARSE))
     whole = all(future.whole for future in futures)
     foreseen = {}
     for job in situation.lasts:
@@ -98,7 +106,7 @@ class Foreseer:
         self.made: Instant | None = None  # when the last situation was taken that was accepted
         self._kept = kept
         self._expected: dict[JobId, Expected] = {}
-        self._asked: dict[JobId, Asked] = {}  # of queued jobs
+        self._asked: dict[JobId, tuple[Asked, ...]] = {}  # of queued jobs, under each of their options
         self._predicted: dict[JobId, Prediction] = {}  # of jobs that have not started
         self._calibrations: dict[str, Calibration] = {}
         for prediction in reversed(kept.judged_predictions(Instant(0.0), CALIBRATED_BY)):
@@ -110,7 +118,7 @@ class Foreseer:
         for event in events:
             if isinstance(event, e.JobStarted):
                 self._started(event)
-            if isinstance(event, e.JobStarted | e.JobModified | e.JobEnded):
+            if isinstance(event, e.JobStarted | e.JobModified | e.JobEnded | e.JobSuspended | e.JobResumed):
                 self._asked.pop(event.job, None)
                 self._expected.pop(event.job, None)
             if isinstance(event, e.JobStarted | e.JobEnded):
@@ -127,11 +135,26 @@ class Foreseer:
         view = first_in_queue(view, self.most_jobs)
         waiting = [JobId(turn[2]) for each in view.queue for turn in each.turns]
         reserved = {each.job: each.at for each in (plan.reservations if plan is not None else ())}
-        lasts = {
-            job: _drawn(job, self.experience.history.forecast(self._asked_of(job, cluster)))
-            for job in waiting
-        }
-        return Situation(_bare(view), policy, reserved, self._ends(view.now), lasts)
+        lasts, otherwise = {}, {}
+        for job in waiting:
+            drawn = self._run_times(job, cluster)
+            lasts[job] = drawn[0]
+            if len(drawn) > 1:
+                otherwise[job] = drawn[1:]
+        return Situation(_bare(view), policy, reserved, self._ends(view.now), lasts, otherwise)
+
+    def _run_times(self, job: JobId, cluster: Cluster) -> list[Sequence[Seconds]]:
+        """Return how long a waiting job runs in each replay, under each of its options.
+
+        One that was suspended runs for what is left of it.
+        """
+        forecast = self.experience.history.forecast
+        record = cluster.job(job)
+        if record.state is not JobState.RESUMING:
+            return [_drawn(job, forecast(asked)) for asked in self._asked_of(job, cluster)]
+        ran = ran_for(record)
+        whole = _drawn(job, forecast(asked_of(record.owner, cluster.spec(record)), ran))
+        return [[Seconds(max(0.0, lasts - ran)) for lasts in whole]]
 
     def _ends(self, now: Instant) -> dict[JobId, Sequence[Instant]]:
         forecast = self.experience.history.forecast
@@ -152,9 +175,10 @@ class Foreseer:
         """
         self._adapt(len(situation.lasts), whole=outlook.whole, easily=easily)
         self.made = situation.view.now
-        waiting = [job for job in {**situation.lasts, **situation.reserved} if _is_queued(job, cluster)]
+        waiting = [job for job in {**situation.lasts, **situation.reserved} if _waits(job, cluster)]
         self._expected = {job: self._expectation(job, situation, outlook) for job in waiting}
-        self._keep([job for job in waiting if job not in self._predicted], situation, outlook)
+        fresh = [job for job in waiting if job not in self._predicted]
+        self._keep([job for job in fresh if cluster.jobs[job].state is JobState.QUEUED], situation, outlook)
 
     def _adapt(self, looked_at: int, *, whole: bool, easily: bool) -> None:
         if not whole:
@@ -202,11 +226,13 @@ class Foreseer:
             longest=_known(now + foreseen.longest),
         )
 
-    def _asked_of(self, job: JobId, cluster: Cluster) -> Asked:
+    def _asked_of(self, job: JobId, cluster: Cluster) -> tuple[Asked, ...]:
         asked = self._asked.get(job)
         if asked is None:
             record = cluster.job(job)
-            asked = self._asked[job] = asked_of(record.owner, cluster.spec(record))
+            spec = cluster.written(record)
+            options = range(len(spec.alternatives) + 1)
+            asked = self._asked[job] = tuple(asked_of(record.owner, chosen(spec, n)) for n in options)
         return asked
 
     def _started(self, event: e.JobStarted) -> None:
@@ -239,6 +265,6 @@ def _known(at: float) -> Instant | None:
     return None if at == FOREVER else Instant(at)
 
 
-def _is_queued(job: JobId, cluster: Cluster) -> bool:
+def _waits(job: JobId, cluster: Cluster) -> bool:
     record = cluster.jobs.get(job)
-    return record is not None and record.state is JobState.QUEUED
+    return record is not None and record.state.is_queued

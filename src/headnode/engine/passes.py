@@ -17,6 +17,12 @@ def commands_of(plan: Plan) -> list[c.Command]:
     """Return the plan as wishes; `decide` refuses those that are stale."""
     grows: list[c.Command] = [c.GrowJob(job=JobId(g.job), shares=g.allocation) for g in plan.grows]
     return grows + [
-        c.StartJob(job=start.job, shares=start.allocation, backfilled=start.ahead_of is not None)
+        c.StartJob(
+            job=start.job,
+            shares=start.allocation,
+            backfilled=start.ahead_of is not None,
+            option=start.option,
+            parts=start.parts,
+        )
         for start in plan.starts
     ]

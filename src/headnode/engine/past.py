@@ -9,10 +9,10 @@ import msgspec
 
 from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.events import Event, Place
-from headnode.core.lifecycle.records import decode_record, decode_spec
-from headnode.core.lifecycle.requests import request_of
+from headnode.core.lifecycle.records import decode_record, spec_of
+from headnode.core.lifecycle.requests import own_request
 from headnode.core.model.job import JobRequest
-from headnode.core.model.quantities import Instant, JobId, Priority
+from headnode.core.model.quantities import Instant, JobId, Priority, Seconds
 from headnode.engine.ports import Archive, EndedJob
 
 
@@ -37,11 +37,12 @@ class PastJob(msgspec.Struct, frozen=True):
     memory: int | None
     parents: tuple[int, ...]
     requeues: int
+    stood_still: Seconds = Seconds(0.0)  # how long it was suspended
 
     @property
     def run_time(self) -> float | None:
-        """Return how long it ran, in seconds; None when it never did."""
-        return None if self.started is None else self.ended - self.started
+        """Return how long it ran, without its suspensions, in seconds; None when it never did."""
+        return None if self.started is None else self.ended - self.started - self.stood_still
 
 
 class Page(NamedTuple):
@@ -82,7 +83,7 @@ def _job_of(event: Event) -> int:
 
 def _past_job(job: EndedJob, changes: Iterable[Event]) -> PastJob:
     record = decode_record(job.record)
-    spec = decode_spec(record.spec)
+    spec = spec_of(record)
     started = record.run.started if record.run is not None else None
     return PastJob(
         id=job.id,
@@ -94,33 +95,41 @@ def _past_job(job: EndedJob, changes: Iterable[Event]) -> PastJob:
         started=started,
         ended=job.ended,
         processors=0 if started is None else held_on_average(changes, started, job.ended),
-        request=request_of(spec),
+        request=own_request(spec),
         priority=record.priority,
         memory=spec.process_memory,
         parents=spec.parents,
         requeues=record.run.requeues if record.run is not None else 0,
+        stood_still=record.run.stood_still if record.run is not None else Seconds(0.0),
     )
 
 
 def held_on_average(changes: Iterable[Event], started: Instant, ended: Instant) -> int:
     """Return how many processors a job held in its run from `started` to `ended`, rounded up.
 
-    A job that came and went within one tick of the clock is taken by what it held at its start.
+    The time that it was suspended does not count.  A job that came and went within one tick of the clock is
+    taken by what it held at its start.
     """
-    held, at, work = 0, started, 0.0
+    held, at, work, span, still = 0, started, 0.0, 0.0, False
     for event in changes:
         if isinstance(event, e.JobStarted):
-            held, at, work = _size(event.allocation), event.at, 0.0
+            held, at, work, span, still = _size(event.allocation), event.at, 0.0, 0.0, False
             continue
         now = min(max(event.at, at), ended)  # a clock may have been set back
-        work, at = work + held * (now - at), now
-        if isinstance(event, e.AllocationGrown):
-            held += _size(event.added)
-        elif isinstance(event, e.AllocationShrunk | e.AllocationLost):
-            held -= _size(event.removed)
-    if ended <= started:
-        return held
-    return ceil(round((work + held * (ended - at)) / (ended - started), 6))
+        if not still:
+            work, span = work + held * (now - at), span + now - at
+        at, still = now, isinstance(event, e.JobSuspended) or (still and not isinstance(event, e.JobResumed))
+        held += _grown(event)
+    if not still:
+        work, span = work + held * (ended - at), span + ended - at
+    return ceil(round(work / span, 6)) if span > 0 else held
+
+
+def _grown(event: Event) -> int:
+    """Return how many processors more a job has, or goes on with, after the event."""
+    if isinstance(event, e.AllocationGrown):
+        return _size(event.added)
+    return -_size(event.removed) if isinstance(event, e.AllocationShrunk | e.AllocationLost) else 0
 
 
 def _size(place: Place) -> int:

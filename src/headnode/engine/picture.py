@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from headnode.core.lifecycle.allocating import exclusive_holder, held_units, idle_units
 from headnode.core.lifecycle.cluster import Cluster
-from headnode.core.lifecycle.records import JobRecord
+from headnode.core.lifecycle.records import JobRecord, NodeRecord
 from headnode.core.lifecycle.states import JobState
 from headnode.core.model.job import JobRequest
 from headnode.core.model.node import NodeState
@@ -46,12 +46,13 @@ class Picture:
         self._listed: list[RunningJob] = []
         self._wanting: set[JobId] = set()
         self._memory: dict[str, int] = {}
+        self._closing: set[str] = set()  # nodes that are open for a while only
         self._terrain: Terrain | None = None
 
     def view(self, now: Instant, *, before: Plan | None = None, depth: float = inf) -> View:
         """Return what a policy may know now; `before` is what it planned at the pass before."""
         self.look_at_jobs(now)
-        self._look_at_nodes()
+        self._look_at_nodes(now)
         terrain = self._terrain = self._terrain or Terrain(self._nodes)
         return View(
             now=now,
@@ -94,18 +95,26 @@ class Picture:
         cluster.redraw.clear()
         return sorted(look)
 
-    def _look_at_nodes(self) -> None:
+    def _look_at_nodes(self, now: Instant) -> None:
         """Draw the nodes that are not as they were."""
         cluster, memory, changed = self.cluster, self._memory, {}
-        look = sorted(cluster.redraw_nodes) if self._nodes else list(cluster.nodes)
+        aside = _memory_aside(cluster)
+        look = sorted(cluster.redraw_nodes | self._closing) if self._nodes else list(cluster.nodes)
+        self._closing.clear()
         for name in look:
             before = self._nodes.get(name)
             if name in cluster.nodes:
-                seen = _node(cluster, name, memory.get(name, 0))
+                seen = _node(cluster, name, memory.get(name, 0) + aside.get(name, 0), now)
+                if seen.open_for < inf:
+                    self._closing.add(name)
                 if before != seen:
                     changed[name] = seen
                 if before is None or before.facts != seen.facts or before.closed != seen.closed:
                     self._terrain, self.freed = None, True
+                elif (
+                    before.open_for != seen.open_for
+                ):  # less and less, unless somebody has chosen another date
+                    self._terrain, self.freed = None, self.freed or seen.open_for > before.open_for
             elif before is not None:
                 self._terrain, self.freed = None, True
         cluster.redraw_nodes -= set(look) if self._keeps else set()
@@ -124,22 +133,43 @@ def _memory_held(running: Sequence[RunningJob]) -> dict[str, int]:
     return held
 
 
+def _memory_aside(cluster: Cluster) -> dict[str, int]:
+    """Return the MB of each node that suspended jobs hold: what stands still is in memory, too."""
+    held: dict[str, int] = {}
+    for job in cluster.aside:
+        record = cluster.jobs[job]
+        memory = memory_of(cluster.given(record))
+        for node, numbers in cluster.flow(job).run.places.items() if memory else ():
+            held[node] = held.get(node, 0) + len(numbers) * memory
+    return held
+
+
 def _gave_back(before: RunningJob, now: RunningJob) -> bool:
     """Return whether a job has less of any node, or less time, than it had."""
     left = dict(now.allocation)
     return now.end < before.end or any(left.get(node, 0) < count for node, count in before.allocation)
 
 
-def _node(cluster: Cluster, name: str, memory_held: int) -> NodeView:
+def _node(cluster: Cluster, name: str, memory_held: int, now: Instant) -> NodeView:
     node = cluster.nodes[name]
     return NodeView(
         facts=node.facts,
         free=len(cluster.free.get(name, ())),
         jobs=len(cluster.holders.get(name, ())),
         exclusive_to=exclusive_holder(cluster, name),
-        closed=_CLOSED[node.state],
+        closed=_closed(node, now),
         memory_held=memory_held,
+        open_for=node.closes - now if node.closes > now else inf,
     )
+
+
+def _closed(node: NodeRecord, now: Instant) -> str:
+    """Return why a node takes nothing new at all; what closes it later is not told."""
+    drain = node.drain
+    if node.state is not NodeState.READY or drain is None or drain.closes > now:
+        return _CLOSED[node.state]
+    who = f"drained by {drain.by}" if drain.cause == "asked" else "its health check failed"
+    return f"{who}: {drain.reason}" if drain.reason else who
 
 
 def running_job(cluster: Cluster, record: JobRecord) -> RunningJob:
@@ -160,7 +190,7 @@ def running_job(cluster: Cluster, record: JobRecord) -> RunningJob:
 def _wants(cluster: Cluster, record: JobRecord, request: JobRequest) -> int:
     """Return how many units more the job's waiting tasks could use now."""
     flow = cluster.flow(record.id)
-    if not flow.ready or flow.run.outcome is not None:
+    if not flow.ready or flow.run.outcome is not None or request.together:
         return 0
     free = sum(map(len, cluster.free.values()))  # more cannot be given, so more need not be counted
     room = min(request.maximum - held_units(cluster, record), free)

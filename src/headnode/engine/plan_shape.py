@@ -18,6 +18,12 @@ def fault(answer: object, view: View) -> str:
         if type(each.job) is not int or not _are_shares(each.allocation):
             what = f"its plan gives job {each.job!r} {each.allocation!r}"
             return f"{what}; an allocation is pairs of node and processors"
+        if not isinstance(each, Grow) and type(each.option) is not int:
+            return f"its plan takes option {each.option!r} of job {each.job}, which is not a number"
+        if isinstance(each, Start) and not _are_parts(each.parts):
+            return (
+                f"its plan gives job {each.job} the parts {each.parts!r}; each is pairs as an allocation is"
+            )
     return (
         _untold(answer, view)
         or _not_reserved(answer, view)
@@ -39,6 +45,10 @@ def _are_shares(allocation: object) -> bool:
             for share in allocation
         )
     )
+
+
+def _are_parts(parts: object) -> bool:
+    return isinstance(parts, tuple) and all(map(_are_shares, parts))
 
 
 def _untold(plan: Plan, view: View) -> str:
@@ -76,6 +86,8 @@ def _not_reserved(plan: Plan, view: View) -> str:
     for each in plan.reservations:
         if not isinstance(each, Reservation) or waiting.get(each.job) != each.request:
             return f"its plan reserves {each!r}, but nobody waits for that"
+        if not 0 <= each.option <= len(each.request.others):
+            return f"its plan reserves for option {each.option} of job {each.job}, which has no such"
         if type(each.at) not in (int, float) or not each.at >= view.now:
             return f"its plan reserves for job {each.job} at {each.at!r}, and now is {view.now!r}"
     return ""

@@ -20,6 +20,7 @@ class EndedJob(msgspec.Struct, frozen=True):
     submitted: Instant
     ended: Instant
     record: bytes
+    job_group: str = ""
 
 
 class InstanceRow(msgspec.Struct, frozen=True):
@@ -39,6 +40,8 @@ class InstanceRow(msgspec.Struct, frozen=True):
     system_time: float
     peak_memory: int
     message: str
+    average_memory: int = 0
+    nodes: tuple[str, ...] = ()  # all that it ran on, where there were several
 
 
 class Journal(Protocol):
@@ -87,13 +90,21 @@ class Archive(Protocol):
     ) -> list[EndedJob]:
         """Return up to `limit` ended jobs with ids below `before`, newest id first; no states means all."""
 
+    def ended_of_group(
+        self, group: str, *, owner: str | None, states: Sequence[str], before: int | None, limit: int
+    ) -> list[EndedJob]:
+        """Return up to `limit` ended jobs of a group with ids below `before`, newest id first.
+
+        No states means all; nothing belongs to the group "".  Cost: proportional to the ended jobs of it.
+        """
+
     def ended_after(self, after: int, limit: int) -> list[EndedJob]:
         """Return up to `limit` ended jobs with ids above `after`, in the order of their ids."""
 
     def allocation_events(self, first: JobId, last: JobId) -> list[Event]:
         """Return by what the jobs `first` to `last` got and gave back processors, each job's in order.
 
-        These are JobStarted, AllocationGrown, AllocationShrunk and AllocationLost.
+        These are JobStarted, AllocationGrown, AllocationShrunk, AllocationLost, JobSuspended and JobResumed.
         """
 
     def count_ended(self, *, owner: str | None) -> dict[str, int]:

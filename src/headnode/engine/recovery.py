@@ -61,4 +61,5 @@ def ended_job(cluster: Cluster, record: JobRecord) -> EndedJob:
         submitted=record.submitted if record.submitted is not None else record.created,
         ended=Instant(ended),
         record=encode_record(record),
+        job_group=record.group,
     )

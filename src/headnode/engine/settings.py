@@ -3,6 +3,7 @@
 Source: HPC Pack cluster parameters, whose names are kept where the meaning is the same.
 """
 
+import shlex
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
@@ -56,6 +57,19 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
                 most=1000,
             ),
             Parameter(
+                name="HealthCheckProgram",
+                default="",
+                doc="what every agent runs to see whether its node is well: any exit code but 0 drains it",
+            ),
+            Parameter(
+                name="HealthCheckInterval",
+                default="300",
+                doc="how long after the end of a health check the next one begins",
+                unit="s",
+                least=1,
+                most=86400,
+            ),
+            Parameter(
                 name="TaskCancelGracePeriod",
                 default="15",
                 doc="how long a task may take to end after it was asked to, before it is killed",
@@ -104,13 +118,13 @@ class Settings:
 
 
 def read_licences(text: str) -> dict[str, int]:
-    """Read ``feature:number,...``.
+    """Read ``feature:number,...``; the last colon counts, since a consumable of SSS is called name:type.
 
     Raises:  BadRequest ``licences``.
     """
     found: dict[str, int] = {}
     for part in filter(None, (piece.strip() for piece in text.split(","))):
-        feature, colon, amount = part.partition(":")
+        feature, colon, amount = part.rpartition(":")
         if not colon or not feature.strip() or not amount.strip().isdecimal() or feature.strip() in found:
             raise BadRequest(
                 code="licences",
@@ -147,7 +161,18 @@ def check_parameter(
             raise _wrong(known, value, f"write {known.least:g} to {known.most:g} {known.unit}".rstrip())
     if known.name == "Licences":
         read_licences(value)
+    if known.name == "HealthCheckProgram" and value:
+        _check_program(known, value)
     return known
+
+
+def _check_program(known: Parameter, value: str) -> None:
+    try:
+        words = shlex.split(value)
+    except ValueError:
+        words = []
+    if not words or not words[0].startswith("/"):
+        raise _wrong(known, value, "write the absolute path of a program, with its arguments as in a shell")
 
 
 def _wrong(known: Parameter, value: str, fix: str) -> BadRequest:

@@ -5,7 +5,8 @@
 >>> check_policy(POLICIES["fcfs"], FAIR, effort=QUICK._replace(every=500, histories=1))
 """
 
-from headnode.core.model.job import JobRequest, Licence, NodeGroupOp, OrderKey, UnitType
+from headnode.core.model.job import JobRequest, Licence, NodeGroupOp, OrderKey, Part, UnitType
+from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.scheduling.decision import Grow, Plan, Reason, Reservation, Start, Wait, Why
 from headnode.core.scheduling.view import NodeView, RunningJob, View, WaitingClass
 from headnode.testing.broken import PromiseBroken
@@ -27,7 +28,9 @@ from headnode.testing.scenes import (
     MINUTE,
     NOW,
     asks,
+    gang,
     node,
+    part,
     reserved,
     runs,
     scene,
@@ -41,9 +44,9 @@ from headnode.testing.small_worlds import SMALL_WORLDS
 __all__ = [
     "FAIR", "INF", "MANNERS", "MINUTE", "NOW", "OURS", "QUICK", "SMALL_WORLDS", "SOUND", "THOROUGH",
     "Arrival", "Effort", "Grow", "History", "JobRequest", "Licence", "Manner", "Moment", "NodeGroupOp",
-    "NodeView", "OrderKey", "Plan", "Policy", "Promise", "PromiseBroken", "Reason", "Reservation",
-    "RunningJob", "Start", "UnitType", "View", "Wait", "WaitingClass", "Why",
-    "asks", "check_history", "check_policy", "check_scene", "check_small_worlds", "check_streams", "live",
-    "node", "random_histories", "random_history", "reserved", "runs", "scene", "show_history", "show_plan",
-    "show_scene", "start", "started", "turn_of",
+    "NodeNeeds", "NodeView", "OrderKey", "Part", "Plan", "Policy", "Promise", "PromiseBroken",
+    "Reason", "Reservation", "RunningJob", "Start", "UnitType", "View", "Wait", "WaitingClass", "Why",
+    "asks", "check_history", "check_policy", "check_scene", "check_small_worlds", "check_streams", "gang",
+    "live", "node", "part", "random_histories", "random_history", "reserved", "runs", "scene", "show_history",
+    "show_plan", "show_scene", "start", "started", "turn_of",
 ]  # fmt: skip

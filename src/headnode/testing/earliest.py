@@ -7,8 +7,10 @@ from collections.abc import Container, Sequence
 from math import inf
 from typing import NamedTuple
 
+import msgspec
+
 from headnode.core.model.job import JobRequest, UnitType
-from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.quantities import JobId
 from headnode.core.scheduling.decision import Plan
 from headnode.core.scheduling.view import View
 from headnode.testing.broken import broken_unless
@@ -35,24 +37,30 @@ def counting_is_exact(view: View) -> bool:
         and not any(job.wants or job.end <= view.now for job in view.running)
         and len(wholes) == 1
         and all(map(_is_plain, asked))
-        and all(each.request.run_time < inf for each in view.queue)
+        and all(request.run_time < inf for each in view.queue for request in _options(each.request))
     )
 
 
 def _is_plain(request: JobRequest) -> bool:
     plain = asks(request.minimum, unit=request.unit, exclusive=request.exclusive, run_time=request.run_time)
-    return request == plain
+    return msgspec.structs.replace(request, others=()) == plain
+
+
+def _options(request: JobRequest) -> tuple[JobRequest, ...]:
+    return (request, *request.others)
 
 
 def slots_are_earliest(view: View, plan: Plan) -> None:
     """In turn, everybody with a slot has the earliest that touches no other; kept ones move only earlier.
+
+    Of several requests of a job the one it prefers has the slot, where they begin at one time.
 
     Those without one do not fit now.  Not asked where counting is not exact.
     Raises:  PromiseBroken.
     """
     if counting_is_exact(view):
         kept = () if view.before is None else view.before.reservations
-        _compare(view, plan, {each.job: each.at for each in kept})
+        _compare(view, plan, {each.job: _Slot(each.at, each.option) for each in kept})
 
 
 def slots_are_earliest_anew(view: View, plan: Plan) -> None:
@@ -65,31 +73,43 @@ def slots_are_earliest_anew(view: View, plan: Plan) -> None:
         _compare(view, plan, {})
 
 
-def _compare(view: View, plan: Plan, kept: dict[JobId, Instant]) -> None:
+class _Slot(NamedTuple):
+    """When a job can start, and under which of its options; earlier and preferred ones are smaller."""
+
+    at: float
+    option: int
+
+
+_NONE = _Slot(inf, 0)
+
+
+def _compare(view: View, plan: Plan, kept: dict[JobId, _Slot]) -> None:
     """Go through the queue in turn, and hold each slot of the plan against all that are taken."""
     capacity, taken = _capacity(view), _by_running(view)
-    told: dict[JobId, float] = {each.job: each.at for each in plan.reservations}
-    told |= {each.job: view.now for each in plan.starts}
+    told = {each.job: _Slot(each.at, each.option) for each in plan.reservations}
+    told |= {each.job: _Slot(view.now, each.option) for each in plan.starts}
     waiting = _waiting(view)
-    slots: dict[JobId, float] = {job: max(at, view.now) for job, at in kept.items() if job in waiting}
+    slots = {job: _Slot(max(at, view.now), n) for job, (at, n) in kept.items() if job in waiting}
     freed = view.freed or len(slots) < len(kept)
     refused = False
     for job, request in waiting.items():
-        others = [*taken, *(_piece(view, waiting[one], at) for one, at in slots.items() if one != job)]
-        earliest = slots.get(job, inf)
-        if freed or job not in slots:
-            earliest = _earliest(view, request, others, capacity, earliest)
-        given = told.pop(job, inf)
+        others = [*taken]
+        others += [_piece(view, waiting[one].option(n), at) for one, (at, n) in slots.items() if one != job]
+        earliest = slots.get(job, _NONE)
+        if freed or earliest.at in (view.now, inf):
+            there = [_earliest(view, one, others, capacity) for one in _options(request)]
+            earliest = min(earliest, *(_Slot(at, n) for n, at in enumerate(there) if at < inf), _NONE)
+        given = told.pop(job, _NONE)
         if given == earliest:
             broken_unless(
-                not refused or given in (view.now, inf) or job in slots,
+                not refused or given.at in (view.now, inf) or job in slots,
                 f"job {job} is given a reservation, and one with a better turn is not",
             )
         else:
-            may = job not in slots and given == inf and earliest > view.now and view.depth < inf
+            may = job not in slots and given == _NONE and earliest.at > view.now and view.depth < inf
             broken_unless(may, f"the slot of job {job} is at {given}; the earliest is at {earliest}")
             refused = True
-        if given < inf:
+        if given.at < inf:
             slots[job] = given
     broken_unless(not told, f"jobs {sorted(told)} are not in the queue, but have a slot")
     _check_depth(view, plan, kept, refused=refused)
@@ -109,13 +129,13 @@ def _waiting(view: View) -> dict[JobId, JobRequest]:
     return {JobId(turn[2]): view.queue[number].request for turn, number in queue}
 
 
-def _earliest(view: View, request: JobRequest, taken: Sequence[_Taken], capacity: int, until: float) -> float:
-    """Return the first instant with room all the time, or `until` if there is none before."""
+def _earliest(view: View, request: JobRequest, taken: Sequence[_Taken], capacity: int) -> float:
+    """Return the first instant with room all the time, or infinity."""
     instants = sorted({view.now, *(each.end for each in taken)})
     for at in instants:
-        if view.now <= at < until and _has_room(_piece(view, request, at), taken, capacity):
+        if view.now <= at < inf and _has_room(_piece(view, request, at), taken, capacity):
             return at
-    return until
+    return inf
 
 
 def _has_room(piece: _Taken, taken: Sequence[_Taken], capacity: int) -> bool:
@@ -133,7 +153,8 @@ def _capacity(view: View) -> int:
 
 
 def _asked(view: View) -> list[JobRequest]:
-    return [each.request for each in view.queue] + [job.request for job in view.running]
+    asked = [request for each in view.queue for request in _options(each.request)]
+    return asked + [job.request for job in view.running]
 
 
 def _by_running(view: View) -> list[_Taken]:

@@ -139,12 +139,11 @@ class _Life:
         broken_unless(len(found) == 1, f"the plan starts job {start.job}, which does not wait")
         arrival = found[0]
         self._waiting.remove(arrival)
-        turn = turn_of(arrival.job, arrival.priority)
-        end = Instant(self.now + arrival.request.run_time)
-        self._running[start.job] = RunningJob(
-            start.job, turn, arrival.request, end, start.allocation, arrival.wants
-        )
-        self._ends[start.job] = self.now + arrival.lasts * MINUTE
+        turn, taken = turn_of(arrival.job, arrival.priority), _taken(arrival, start)
+        end = Instant(self.now + taken.run_time)
+        self._running[start.job] = RunningJob(start.job, turn, taken, end, start.allocation, arrival.wants)
+        lasts = arrival.lasts * MINUTE
+        self._ends[start.job] = self.now + (min(lasts, taken.run_time) if start.option else lasts)
 
     def _grow(self, grow: Grow) -> None:
         job = self._running.get(grow.job)
@@ -156,6 +155,14 @@ class _Life:
         self._running[grow.job] = msgspec.structs.replace(
             job, allocation=held, wants=max(0, job.wants - more)
         )
+
+
+def _taken(arrival: Arrival, start: Start) -> JobRequest:
+    """Return the request that a job is given, which ends with its limit when it is not the job's own."""
+    request = arrival.request
+    there = 0 <= start.option <= len(request.others)
+    broken_unless(there, f"the plan gives job {start.job} its option {start.option}, which there is not")
+    return msgspec.structs.replace(request.option(start.option), others=())
 
 
 def _together(one: Shares, other: Shares) -> Shares:

@@ -36,6 +36,20 @@ class Wish(NamedTuple):
         """The job whose wish it is."""
         return JobId(self.turn[2])
 
+    def under(self, option: int, now: float) -> "Wish":
+        """Return the wish under one of its options, as if it asked for nothing else.
+
+        Raises:  PromiseBroken when it has no such.
+        """
+        there = 0 <= option <= len(self.request.others)
+        broken_unless(there, f"job {self.job} is given its option {option}, which there is not")
+        taken = msgspec.structs.replace(self.request.option(option), others=())
+        return self._replace(request=taken, end=Instant(now + taken.run_time) if self.starts else self.end)
+
+    def options(self, now: float) -> "list[Wish]":
+        """Return the wish under each of its options, best first."""
+        return [self.under(option, now) for option in range(len(self.request.others) + 1)]
+
     def held(self, shares: Shares) -> Held:
         """Return what the job holds if it is given these."""
         return Held(self.end, sum(n for _, n in shares), self.job, self.request, shares)
@@ -50,7 +64,7 @@ def wishes(view: View) -> list[Wish]:
     ]
     for job in view.running:
         more = min(job.wants, job.request.maximum - sum(n for _, n in job.allocation))
-        if more > 0:
+        if more > 0 and not job.request.together:
             found.append(Wish(job.turn, False, _growth(job, more), job.end))
     return sorted(found, key=lambda wish: wish[:2])
 
@@ -65,6 +79,7 @@ def _growth(job: RunningJob, more: int) -> JobRequest:
         required_nodes=(),
         node_share=0,
         start_at_maximum=False,
+        parts=(),
         requested_nodes=at_home if job.request.single_node else job.request.requested_nodes,
         licences=tuple(wish for wish in job.request.licences if wish.amount is None),
     )

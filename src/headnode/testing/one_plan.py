@@ -6,12 +6,12 @@ import msgspec
 
 from headnode.core.model.job import JobRequest
 from headnode.core.model.quantities import Instant
-from headnode.core.scheduling.decision import Plan, Reason, Shares
+from headnode.core.scheduling.decision import Grow, Plan, Reason, Shares, Start
 from headnode.core.scheduling.view import View, WaitingClass
 from headnode.testing.broken import broken_unless
 from headnode.testing.histories import Policy
 from headnode.testing.holding import Held, Wish, held_by_running, wishes, world
-from headnode.testing.specification import allowed, ways
+from headnode.testing.specification import allowed, divided, ways
 
 
 def everybody_is_decided(view: View, plan: Plan) -> None:
@@ -72,15 +72,20 @@ def after_plan(view: View, plan: Plan) -> list[Held]:
         if wish is None:
             broken_unless(False, f"job {each.job} is given something, but wishes for nothing more")
             return held
-        _check_fits(view, held, wish, each.allocation)
+        if isinstance(each, Start):
+            wish = wish.under(each.option, view.now)
+        _check_fits(view, held, wish, each)
         held.append(wish.held(each.allocation))
     world(view, held)
     return held
 
 
-def _check_fits(view: View, held: Sequence[Held], wish: Wish, shares: Shares) -> None:
-    fits = allowed(wish.request, world(view, held), shares)
-    broken_unless(fits, f"job {wish.job} may not have {shares}")
+def _check_fits(view: View, held: Sequence[Held], wish: Wish, given: Start | Grow) -> None:
+    ground, shares = world(view, held), given.allocation
+    broken_unless(allowed(wish.request, ground, shares), f"job {wish.job} may not have {shares}")
+    parts = given.parts if isinstance(given, Start) else ()
+    fits = divided(wish.request, ground, shares, parts) or isinstance(given, Grow)
+    broken_unless(fits, f"the tasks of job {wish.job} cannot have {parts} of it")
 
 
 def is_a_function(policy: Policy, view: View, plan: Plan) -> None:
@@ -132,7 +137,7 @@ def reservations_can_be_kept(view: View, plan: Plan) -> None:
     due = sorted((each for each in plan.reservations if each.at < float("inf")), key=lambda r: (r.at, r.turn))
     for each in due:
         broken_unless(each.at >= view.now, f"the reservation of job {each.job} is in the past")
-    booked = [Wish(each.turn, True, each.request, Instant(each.at + each.request.run_time)) for each in due]
+    booked = [Wish(each.turn, True, each.request, each.at).under(each.option, each.at) for each in due]
     examples = [(wish, each.at, each.allocation) for wish, each in zip(booked, due, strict=True)]
     if not _binds(view, at_work, examples):
         jobs = [each.job for each in due]
@@ -157,7 +162,7 @@ def _binds(view: View, held: list[Held], due: Sequence[tuple[Wish, Instant, Shar
 
 def _no_more_than_needed(shares: Shares, wish: Wish) -> bool:
     """Return whether nothing of it could be left out; more of shared nodes only harms the others."""
-    if wish.request.node_share or wish.request.exclusive:
+    if wish.request.node_share or wish.request.exclusive or wish.request.parts:
         return True
     least = wish.request.maximum if wish.request.start_at_maximum else wish.request.minimum
     units = len(shares) if wish.request.unit == "node" else sum(count for _, count in shares)

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from math import inf
 
+from headnode.core.model.job import JobRequest
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.scheduling.view import Turn
 from headnode.testing.broken import broken_unless
 from headnode.testing.histories import History, Moment
 from headnode.testing.holding import empty
 from headnode.testing.scenes import MINUTE, scene
-from headnode.testing.specification import ways
+from headnode.testing.specification import World, ways
 
 
 class NeverLater:
@@ -79,7 +80,7 @@ class EverybodyStarts:
         licences = {name: (total, total) for name, total in self._history.licences.items()}
         alone = empty(scene(self._history.nodes, licences=licences))
         for each in self._history.arrivals if self._asked else ():
-            stuck = each.job in waiting and bool(ways(each.request, alone))
+            stuck = each.job in waiting and _fits(each.request, alone)
             broken_unless(not stuck, f"job {each.job} could run, but never starts")
 
 
@@ -111,6 +112,10 @@ class StartsWithin:
         Raises:  PromiseBroken.
         """
         broken_unless(self._started or self._since is None, f"job {self._job} never starts")
+
+
+def _fits(request: JobRequest, alone: World) -> bool:
+    return any(ways(request.option(option), alone) for option in range(len(request.others) + 1))
 
 
 def _ago(at: float, now: float) -> str:

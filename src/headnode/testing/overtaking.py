@@ -4,6 +4,7 @@ A plan is gone through wish by wish in turn, and held against a search through e
 """
 
 from collections.abc import Sequence
+from itertools import product
 from typing import NamedTuple
 
 from headnode.core.model.job import JobRequest
@@ -63,6 +64,8 @@ def who_is_over_in_time_overtakes(view: View, plan: Plan) -> None:
 def whoever_can_overtake_does(view: View, plan: Plan) -> None:
     """Nobody waits who could start now, on any nodes, without delaying the first blocked job.
 
+    Nor does anybody start with a request that could start with one that it prefers.
+
     A policy need not look at every layout; ours do where there are few.
     Raises:  PromiseBroken.
     """
@@ -79,20 +82,31 @@ class _Walk:
         self._head: Head | None = None
 
     def check(self) -> None:
-        given = {(each.job, False): each.allocation for each in self._plan.grows}
-        given |= {(each.job, True): each.allocation for each in self._plan.starts}
+        given = {(each.job, False): (each.allocation, 0) for each in self._plan.grows}
+        given |= {(each.job, True): (each.allocation, each.option) for each in self._plan.starts}
         for wish in wishes(self._view):
-            shares = given.get((wish.job, wish.starts))
+            shares, option = given.get((wish.job, wish.starts), (None, 0))
             if shares is not None:
-                self._given(wish, wish.held(shares))
+                self._preferred(wish, option)
+                self._given(wish, wish.under(option, self._view.now).held(shares))
             elif self._head is None:
                 self._blocked(wish)
             elif self._thorough is not None:
-                self._refused(self._head, wish)
+                for each in wish.options(self._view.now):
+                    self._refused(self._head, each)
         promised = self._head is not None and self._head.at is not None
         broken_unless(
             promised == bool(self._plan.reservations), "a reservation for nobody, or none for the first"
         )
+
+    def _preferred(self, wish: Wish, option: int) -> None:
+        """Check that no request could be given that the job prefers."""
+        for better in wish.options(self._view.now)[:option]:
+            if self._head is not None and self._thorough is not None:
+                self._refused(self._head, better)
+            elif self._head is None:
+                fits = ways(better.request, world(self._view, self._held))
+                broken_unless(not fits, f"job {wish.job} is not given the request it prefers, which fits")
 
     def _given(self, wish: Wish, new: Held) -> None:
         if self._head is not None:
@@ -102,25 +116,31 @@ class _Walk:
         self._held.append(new)
 
     def _blocked(self, wish: Wish) -> None:
-        fits = ways(wish.request, world(self._view, self._held))
+        there, under = world(self._view, self._held), wish.options(self._view.now)
+        fits = any(ways(option.request, there) for option in under)
         broken_unless(not fits, f"job {wish.job} fits with nobody waiting ahead of it, but is given nothing")
         could = empty(self._view if self._overtaking else reopened(self._view))
-        if wish.starts and ways(wish.request, could):
+        if wish.starts and any(ways(option.request, could) for option in under):
             self._head = self._promised(wish)
 
     def _promised(self, wish: Wish) -> Head:
-        """Find the earliest instant by trying every one, and hold the plan to it."""
-        for at, left in _futures(self._view, self._held):
+        """Find the earliest instant by trying every one, and hold the plan to it.
+
+        Of several requests that fit then, the job has a place for the one that it prefers.
+        """
+        futures, under = _futures(self._view, self._held), enumerate(wish.options(self._view.now))
+        for (option, one), (at, left) in sorted(product(under, futures), key=lambda each: each[1][0]):
             ground = world(self._view, left)
-            if ways(wish.request, ground):
+            if ways(one.request, ground):
                 first = self._plan.reservation
-                told = None if first is None else (first.job, first.at)
-                broken_unless(told == (wish.job, at), f"job {wish.job} can start at {at}; reserved is {told}")
-                fits = first is not None and allowed(wish.request, ground, first.allocation)
+                told = None if first is None else (first.job, first.at, first.option)
+                could = f"job {wish.job} can start at {at} with request {option}; reserved is {told}"
+                broken_unless(told == (wish.job, at, option), could)
+                fits = first is not None and allowed(one.request, ground, first.allocation)
                 broken_unless(fits, f"what is reserved for job {wish.job} is not free at {at}")
                 said = self._plan.waits[wish.request].not_before
                 broken_unless(said == at, f"job {wish.job} is told {said} instead of {at}")
-                return Head(wish.job, wish.request, at, tuple(left))
+                return Head(wish.job, one.request, at, tuple(left))
         return Head(wish.job, wish.request, None, ())
 
     def _refused(self, head: Head, wish: Wish) -> None:

@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from math import inf
 from typing import Any, NamedTuple
 
-from headnode.core.model.job import JobRequest, Licence, UnitType
+import msgspec
+
+from headnode.core.model.job import JobRequest, Licence, Part, UnitType
 from headnode.core.scheduling.view import NodeView
 from headnode.testing.histories import Arrival, History
-from headnode.testing.scenes import INF, asks, node
+from headnode.testing.scenes import INF, asks, gang, node, part
 
 MEMORY = 8  # MB with each processor of a node
 
@@ -25,6 +27,8 @@ class Manner(NamedTuple):
     endless: float = 0.05  # so often has it no limit
     growing: float = 0.15  # so often does it take more or less, and grow
     closed: float = 0.1  # so often is a node closed
+    parts: float = 0  # so often is it a gang, or has tasks with nodes of their own
+    others: float = 0.0  # so often would it do with one or two other requests
 
 
 MANNERS = (
@@ -34,6 +38,10 @@ MANNERS = (
     Manner("parts and wholes", True, 0.5, 0.2, ahead=0.3, endless=0, growing=0),
     Manner("exactly as said", early=0, endless=0, growing=0),
     Manner("many special wishes", special=0.8, early=0.7, endless=0.02),
+    Manner("gangs", special=0.2, early=0.6, growing=0.1, parts=0.6),
+    Manner("gangs on equal nodes", True, 0.1, 0, closed=0, growing=0, parts=0.7),
+    Manner("other requests would do", others=0.6),
+    Manner("other numbers, equal nodes", True, 0, 0, endless=0, growing=0, closed=0, others=0.6),
 )
 
 
@@ -50,7 +58,7 @@ def random_history(manner: Manner, seed: int, *, jobs: int = 25, depth: float = 
     dice = random.Random(f"{manner.name} {seed}")  # noqa: S311
     nodes = _nodes(dice, manner)
     licences = {"x": dice.randint(1, 3), "y": 2} if manner.special else {}
-    kinds = [_request(dice, manner, nodes) for _ in range(dice.randint(3, 9))]
+    kinds = [_request_or_others(dice, manner, nodes) for _ in range(dice.randint(3, 9))]
     arrivals, at = [], 0.0
     for job in range(1, jobs + 1):
         at += dice.choice((0, 0, 0.5, 1, 2, 4))
@@ -68,10 +76,20 @@ def _nodes(dice: random.Random, manner: Manner) -> list[NodeView]:
     return nodes
 
 
+def _request_or_others(dice: random.Random, manner: Manner, nodes: list[NodeView]) -> JobRequest:
+    own = _request(dice, manner, nodes)
+    if not manner.others or dice.random() >= manner.others:
+        return own
+    others = tuple(_request(dice, manner, nodes) for _ in range(dice.randint(1, 2)))
+    return msgspec.structs.replace(own, others=others)
+
+
 def _request(dice: random.Random, manner: Manner, nodes: list[NodeView]) -> JobRequest:
     whole = dice.random() < manner.wholes
     in_all = sum(each.facts.processors for each in nodes)
     minutes = INF if dice.random() < manner.endless else float(dice.choice((1, 2, 3, 4, 6, 9)))
+    if manner.parts and dice.random() < manner.parts:
+        return _with_parts(dice, nodes, minutes, exclusive=whole)
     more: dict[str, Any] = {}
     if whole and dice.random() < 0.5:
         minimum, more["unit"] = dice.randint(1, len(nodes)), UnitType.NODE
@@ -84,6 +102,30 @@ def _request(dice: random.Random, manner: Manner, nodes: list[NodeView]) -> JobR
             minimum = min(minimum, max(each.facts.processors for each in nodes))
             maximum = max(minimum, min(maximum, 3))
     return asks(minimum, maximum, minutes, **more)
+
+
+def _with_parts(dice: random.Random, nodes: list[NodeView], minutes: float, *, exclusive: bool) -> JobRequest:
+    """Return a gang of one to three parts, or a job whose tasks share what it holds."""
+    parts = [_part(dice, nodes) for _ in range(dice.choice((1, 2, 2, 3)))]
+    if dice.random() < 0.75:
+        return gang(*parts, minutes=minutes, exclusive=exclusive)
+    most = sum(each.units for each in parts)
+    return asks(1, dice.randint(1, most), minutes, parts=tuple(parts), exclusive=exclusive)
+
+
+def _part(dice: random.Random, nodes: list[NodeView]) -> Part:
+    """Return what one task wants; nodes are told apart by what is in their memory, or by name."""
+    size, times = dice.choice(((1, 1), (1, 2), (1, 3), (2, 1), (2, 2)))
+    needs: list[dict[str, Any]] = [
+        {},
+        {},
+        {"minimum_memory": max(each.facts.memory for each in nodes)},
+        {"excluded": (nodes[0].facts.name,)},
+        {"names": tuple(each.facts.name for each in nodes[-2:])},
+        {"spread": True},
+        {"apart": True},
+    ]
+    return part(size, times, **dice.choice(needs))
 
 
 def _special(dice: random.Random, nodes: list[NodeView]) -> dict[str, Any]:

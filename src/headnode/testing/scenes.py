@@ -14,8 +14,9 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Any
 
-from headnode.core.model.job import JobRequest, NodeGroupOp, UnitType
+from headnode.core.model.job import JobRequest, NodeGroupOp, Part, UnitType
 from headnode.core.model.node import NodeFacts
+from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.quantities import FOREVER, NEVER, Instant, JobId, Seconds
 from headnode.core.scheduling.decision import Plan, Reservation, Start
 from headnode.core.scheduling.view import NodeView, RunningJob, Turn, View, WaitingClass
@@ -54,9 +55,26 @@ def asks(minimum: int = 1, maximum: int | None = None, minutes: float = INF, **m
     return JobRequest(minimum=minimum, maximum=minimum if maximum is None else maximum, **{**plain, **more})
 
 
-def node(name: str, processors: int = 2, *, closed: str = "", **facts: Any) -> NodeView:
+def part(size: int = 1, times: int = 1, *, group: str = "", **more: Any) -> Part:
+    """Return what a task needs that asks for so many lumps of so many processors.
+
+    `more` are fields of a `Part`, such as `apart`, or of its `NodeNeeds`, such as `features`.
+    """
+    own = {name: more.pop(name) for name in tuple(more) if name in Part.__struct_fields__}
+    return Part(((size, times),), **{"needs": NodeNeeds(**more), "node_group": group, **own})
+
+
+def gang(*parts: Part, minutes: float = INF, **more: Any) -> JobRequest:
+    """Return a request whose parts are all held at once; `more` are fields of a `JobRequest`."""
+    return asks(sum(each.units for each in parts), None, minutes, together=True, parts=parts, **more)
+
+
+def node(
+    name: str, processors: int = 2, *, closed: str = "", minutes_open: float = INF, **facts: Any
+) -> NodeView:
     """Return an idle node."""
-    return NodeView(NodeFacts(name=name, processors=processors, **facts), free=processors, closed=closed)
+    said = NodeFacts(name=name, processors=processors, **facts)
+    return NodeView(said, free=processors, closed=closed, open_for=minutes_open * MINUTE)
 
 
 def runs(
@@ -79,11 +97,12 @@ def reserved(
     *allocation: tuple[str, int],
     minutes: float,
     priority: int = 2000,
+    option: int = 0,
     now: Instant = NOW,
 ) -> Reservation:
     """Return a reservation of the plan before, for a start in so many minutes."""
     at = NEVER if minutes == INF else Instant(now + minutes * MINUTE)
-    return Reservation(JobId(job), at, allocation, turn_of(job, priority), request)
+    return Reservation(JobId(job), at, allocation, turn_of(job, priority), request, option)
 
 
 def turn_of(job: int, priority: int = 2000) -> Turn:
@@ -136,4 +155,4 @@ def _held(each: NodeView, running: Sequence[RunningJob]) -> NodeView:
     owner = next((job.job for job, _ in mine if job.request.exclusive), None)
     free = each.facts.processors - sum(count for _, count in mine)
     memory = sum(count * memory_with_each(job.request) for job, count in mine)
-    return NodeView(each.facts, free, len(mine), owner, each.closed, memory)
+    return NodeView(each.facts, free, len(mine), owner, each.closed, memory, each.open_for)

@@ -8,7 +8,7 @@ import msgspec
 
 from headnode.core.model.job import JobRequest, Licence, OrderKey
 from headnode.core.model.quantities import Instant
-from headnode.core.scheduling.decision import Plan, Reservation, Shares
+from headnode.core.scheduling.decision import Plan, Reservation, Shares, Start
 from headnode.core.scheduling.view import NodeView, RunningJob, View
 from headnode.testing.histories import Arrival, History
 from headnode.testing.scenes import MINUTE, asks
@@ -42,15 +42,18 @@ def show_history(history: History) -> str:
 
 def show_plan(plan: Plan, now: Instant) -> str:
     """Return what a plan says, for a reader."""
-    lines = [f"start job {s.job} on {_places(s.allocation)}" for s in plan.starts]
+    lines = [f"start job {s.job}{_option(s)} on {_places(s.allocation)}" for s in plan.starts]
     lines += [f"grow job {g.job} by {_places(g.allocation)}" for g in plan.grows]
-    lines += [
-        f"reserve for job {r.job} in {_number((r.at - now) / MINUTE)} minutes {_places(r.allocation)}"
-        for r in plan.reservations
-    ]
+    for r in plan.reservations:
+        due = f"{_number((r.at - now) / MINUTE)} minutes"
+        lines.append(f"reserve for job {r.job}{_option(r)} in {due} {_places(r.allocation)}")
     for wait in plan.waits.values():
         lines.append("wait: " + "; ".join(reason.text for reason in wait.reasons))
     return "\n".join(lines)
+
+
+def _option(given: Start | Reservation) -> str:
+    return f" (option {given.option})" if given.option else ""
 
 
 def _places(shares: Shares) -> str:
@@ -77,7 +80,8 @@ def _running(job: RunningJob, now: Instant) -> str:
 
 def _reserved(each: Reservation, now: Instant) -> str:
     shares = "".join(f", {share!r}" for share in each.allocation)
-    more = {"minutes": (each.at - now) / MINUTE} | _turn(each.turn[0])
+    more: dict[str, Any] = {"minutes": (each.at - now) / MINUTE} | _turn(each.turn[0])
+    more |= {"option": each.option} if each.option else {}
     return f"reserved({each.job}, {_asks(each.request)}{shares}{_keywords(more)})"
 
 
@@ -116,13 +120,30 @@ def _keywords(values: Mapping[str, Any]) -> str:
 def _code(value: object) -> str:
     if isinstance(value, float):
         return _number(value)
+    if isinstance(value, JobRequest):
+        return _asks(value)
     if isinstance(value, Licence):
         return f"Licence({value.feature!r}, {value.amount!r})"
     if isinstance(value, OrderKey):
         return f"OrderKey({value.by!r}, {value.ascending!r})"
+    if isinstance(value, msgspec.Struct):
+        said = {
+            name: each for name, each in _fields(value).items() if each != _unsaid(value).get(name, _code)
+        }
+        return f"{type(value).__name__}({_keywords(said).removeprefix(', ')})"
     if isinstance(value, tuple):
         return f"({''.join(_code(each) + ', ' for each in value).rstrip(' ')})"
     return repr(value) if type(value) in (int, str, bool, type(None)) else str(_enum(value))
+
+
+def _fields(value: msgspec.Struct) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in value.__struct_fields__}
+
+
+def _unsaid(value: msgspec.Struct) -> dict[str, Any]:
+    """Return the defaults of those fields of a struct that have one."""
+    defaults = value.__struct_defaults__
+    return dict(zip(value.__struct_fields__[-len(defaults) :], defaults, strict=True)) if defaults else {}
 
 
 def _enum(value: object) -> str:

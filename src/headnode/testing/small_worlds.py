@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from headnode.core.model.job import JobRequest, Licence, UnitType
 from headnode.core.scheduling.view import NodeView, RunningJob, View
-from headnode.testing.scenes import INF, Queued, asks, node, runs, scene
+from headnode.testing.scenes import INF, Queued, asks, gang, node, part, runs, scene
 
 Worlds = Callable[[], Iterator[View]]
 
@@ -91,6 +91,77 @@ def particular() -> Iterator[View]:
     return _worlds(nodes, running, kinds)
 
 
+def choosing() -> Iterator[View]:
+    """Yield jobs that would do with less, or with something else, and for how long; beside others."""
+    kinds = [
+        asks(3, minutes=1, others=(asks(1, minutes=3),)),
+        asks(2, minutes=2, others=(asks(1),)),
+        asks(2, others=(asks(1, minutes=2),)),
+        asks(4, minutes=1, others=(asks(2, minutes=2, exclusive=True), asks(1, minutes=4))),
+        asks(5, minutes=1, others=(asks(3, minutes=2),)),
+        asks(1, minutes=2),
+    ]
+    grounds: list[Sequence[NodeView]] = [
+        [node("a", 3)],
+        [node("a", 2), node("b", 2), node("c", 1, closed="paused")],
+    ]
+    for nodes in grounds:
+        yield from _worlds(nodes, _busy(nodes), kinds)
+
+
+def choosing_alike() -> Iterator[View]:
+    """Yield jobs that would do with other numbers of processors, where only these count."""
+    kinds = [
+        asks(3, minutes=1, others=(asks(1, minutes=3),)),
+        asks(2, minutes=2, others=(asks(2, minutes=1), asks(1, minutes=1))),
+        asks(1, minutes=4, others=(asks(4, minutes=1),)),
+        asks(5, minutes=1, others=(asks(4, minutes=2),)),
+        asks(2, minutes=3),
+    ]
+    nodes = [node("a", 2), node("b", 2)]
+    return _worlds(
+        nodes, [held for held in _busy(nodes) if all(not job.request.exclusive for job in held)], kinds
+    )
+
+
+def gangs() -> Iterator[View]:
+    """Yield jobs all of whose tasks start at once, on nodes that each asks for, among others."""
+    kinds = [
+        asks(2, minutes=2),
+        asks(1, minutes=1),
+        gang(part(1, features=(("big",),)), part(2), minutes=2),
+        gang(part(1, 2, apart=True), part(1), minutes=1),
+        gang(part(2), part(1, 1, excluded=("a",)), minutes=3, exclusive=True),
+        gang(part(1, 3, spread=True)),
+    ]
+    return _worlds(_big_and_small(), _on_big_and_small(), kinds)
+
+
+def tasks_with_nodes_of_their_own() -> Iterator[View]:
+    """Yield jobs whose tasks share what they hold, though not every task may use all nodes."""
+    kinds = [
+        asks(2, minutes=2),
+        asks(1, 3, 1),
+        asks(1, 3, 2, parts=(part(1, 1, features=(("big",),)),)),
+        asks(2, 3, 1, parts=(part(1, 2, features=(("big",),)), part(1, 1, names=("c",)))),
+        asks(2, minutes=3, parts=(part(1, 2, apart=True),)),
+        asks(1, minutes=INF, exclusive=True, parts=(part(1, 1, lacking=("big",)),)),
+    ]
+    return _worlds(_big_and_small(), _on_big_and_small(), kinds)
+
+
+def _big_and_small() -> Sequence[NodeView]:
+    return [node("a", 2, features=("Big",)), node("b", 2, features=("big",)), node("c", 1)]
+
+
+def _on_big_and_small() -> Sequence[Sequence[RunningJob]]:
+    return [
+        [],
+        [runs(1, asks(1), ("a", 1), minutes_left=1), runs(2, asks(1), ("b", 1), minutes_left=2)],
+        [runs(1, gang(part(1), part(1)), ("b", 1), ("c", 1), minutes_left=2, wants=1)],
+    ]
+
+
 SMALL_WORLDS: Mapping[str, Worlds] = MappingProxyType(
     {
         "shared and exclusive": shared_and_exclusive,
@@ -98,6 +169,10 @@ SMALL_WORLDS: Mapping[str, Worlds] = MappingProxyType(
         "licensed": licensed,
         "memory": remembering,
         "particular nodes": particular,
+        "gangs": gangs,
+        "tasks with nodes of their own": tasks_with_nodes_of_their_own,
+        "other requests": choosing,
+        "other numbers of processors": choosing_alike,
     }
 )
 

@@ -3,7 +3,7 @@
 For processors and whole nodes, on clusters of a few processors; sockets are not spoken of.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import product
 from typing import NamedTuple
@@ -11,6 +11,7 @@ from typing import NamedTuple
 from headnode.core.model.job import JobRequest, NodeGroupOp, UnitType
 from headnode.core.model.node import NodeFacts
 from headnode.core.scheduling.decision import Shares
+from headnode.testing.specification_of_parts import division_fits, meets, parts_fit
 
 
 class Ground(NamedTuple):
@@ -67,8 +68,29 @@ def allowed(request: JobRequest, world: World, shares: Shares) -> bool:
         and {n.casefold() for n in request.required_nodes} <= {name.casefold() for name, _ in shares}
         and (not request.single_node or len(shares) == 1)
         and _groups(request, held)
+        and _room_for_parts(request, nodes, shares)
         and _licensed(request, dict(world[1]), sum(count for _, count in shares))
     )
+
+
+def divided(request: JobRequest, world: World, shares: Shares, parts: Sequence[Shares]) -> bool:
+    """Return whether what the job is given is divided among its tasks as they need it."""
+    nodes = {node.facts.name: node for node in world[0]}
+    facts = {name: node.facts for name, node in nodes.items()}
+    return division_fits(request, parts, shares, _owned(nodes, shares), facts)
+
+
+def _room_for_parts(request: JobRequest, nodes: Mapping[str, Ground], shares: Shares) -> bool:
+    if not request.parts:
+        return True
+    held = {name: _units(request, nodes[name], count) for name, count in shares}
+    facts = {name: node.facts for name, node in nodes.items()}
+    return parts_fit(request, held, _owned(nodes, shares), facts)
+
+
+def _owned(nodes: Mapping[str, Ground], shares: Shares) -> set[str]:
+    """Return the nodes that are held in full, with nobody else on them."""
+    return {name for name, n in shares if n == nodes[name].facts.processors and not nodes[name].jobs}
 
 
 def takes_whole_nodes(request: JobRequest) -> bool:
@@ -93,7 +115,8 @@ def _not_too_much(request: JobRequest, shares: Shares) -> bool:
         return False
     if request.unit is UnitType.NODE:
         return len(shares) <= max(request.maximum, request.node_share)
-    if not takes_whole_nodes(request) and not request.node_share:
+    owns = request.node_share or any(part.whole for part in request.parts)
+    if not takes_whole_nodes(request) and not owns:
         return sum(count for _, count in shares) <= request.maximum
     return True
 
@@ -111,6 +134,7 @@ def _may_use(request: JobRequest, node: Ground, count: int) -> bool:
         return False
     return (
         (not asked or name in asked)
+        and meets(request.needs, facts)
         and (request.minimum_memory or 0) <= facts.memory <= (request.maximum_memory or facts.memory)
         and (request.minimum_processors_per_node or 0) <= facts.processors
         and facts.processors <= (request.maximum_processors_per_node or facts.processors)

@@ -166,8 +166,8 @@ def test_what_holds_a_job_outside_the_line_is_told_apart_from_what_is_in_its_way
 
 def test_parents_that_failed_are_to_be_run_again_and_others_to_be_looked_at() -> None:
     explanation = told(
-        reason("dependency", "it waits for job 7, which is failed", "7"),
-        reason("dependency", "it waits for job 8 to finish", "8"),
+        reason("dependency", "it waits for job 7 to finish, which failed", "7"),
+        reason("dependency", "it waits for job 8 to finish, which is running", "8"),
     )
     text = page(explanation, WAITING, now=NOW)
     assert "run job 7 again: hn job requeue 7" in text
@@ -213,6 +213,7 @@ def test_a_job_that_is_over_tells_how_it_ended_and_how_to_run_it_again() -> None
     ended = job(42, "Failed", ended=NOW, message="task 42.2 failed", tasks=counts(finished=2, failed=1))
     text = page(told(state="Failed"), ended, now=NOW)
     assert text.startswith("Job 42 failed: 2 tasks finished, 1 task failed, in 9 min; task 42.2 failed.\n")
+    assert "  - see how its tasks failed: hn job listtasks 42 /state:failed /expandparametric\n" in text
     assert "hn job requeue 42" in text
     assert "requeue" not in page(told(state="Finished"), job(42, "Finished"), now=NOW)
 

@@ -1,5 +1,6 @@
 """How it will go on: what is foreseen is what comes, when jobs run as long as was said and none is added."""
 
+from collections.abc import Callable
 from random import Random
 
 import msgspec
@@ -8,7 +9,7 @@ from worlds import ADA, ROOT, World
 
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.events import JobStarted
-from headnode.core.model.job import Licence
+from headnode.core.model.job import Alternative, Licence
 from headnode.core.model.quantities import NEVER, Instant, JobId, Seconds
 from headnode.core.model.task import TaskSpec
 from headnode.core.scheduling.decision import Plan
@@ -38,6 +39,41 @@ def random_world(random: Random, policy: str) -> tuple[World, dict[int, float]]:
             exclusive=random.random() < 0.2,
             licences=random.choice(((), (), (Licence("solver", 1),), (Licence("solver", 2),))),
         )  # fmt: skip
+        lasts[job] = random.randint(1, limit)
+        if random.random() < 0.3:
+            world.wait(random.randint(0, 50))
+            let_end(world, lasts)
+    return world, lasts
+
+
+def world_of_choices(random: Random, policy: str) -> tuple[World, dict[int, float]]:
+    """Return a world with gangs and with jobs that would do with several requests, and how long each runs."""
+    world = World(*random.choices((1, 2, 3), k=random.randint(1, 3)))
+    world.do(c.SetParameter(by=ROOT, name="SchedulingPolicy", value=policy))
+    there = sum(node.facts.processors for node in world.cluster.nodes.values())
+    lasts = {}
+    for _ in range(random.randint(6, 18)):
+        limit, size = random.randint(1, 9) * 60, random.randint(1, there)
+        one = TaskSpec(command="x", minimum=1, maximum=1)
+        together = random.random() < 0.3
+        others = tuple(
+            Alternative(
+                minimum=less,
+                maximum=less,
+                run_time=Seconds(limit * random.randint(1, 5)),
+                exclusive=random.random() < 0.4,
+            )
+            for less in random.sample(range(1, size + 1), random.randint(0, min(2, size)))
+        )
+        job = world.submit(
+            *((one,) * size if together else (one,)),
+            by=ADA,
+            minimum=None if together else size,
+            maximum=None if together else size,
+            together=together,
+            run_time=Seconds(limit),
+            alternatives=() if together else others,
+        )
         lasts[job] = random.randint(1, limit)
         if random.random() < 0.3:
             world.wait(random.randint(0, 50))
@@ -75,13 +111,16 @@ def course(world: World, lasts: dict[int, float], most: int = 1000, plans: int =
     ends = {job: Instant(began[job] + lasts[job]) for job in world.cluster.running}
     view = first_in_queue(world.engine.view(world.clock.now()), most)
     policy = POLICIES[world.engine.settings.text("SchedulingPolicy")]
-    return run_course(view, policy, ends, lambda job: lasts[job], lambda: next(left, None) is None)
+    return run_course(view, policy, ends, lambda job, _: lasts[job], lambda: next(left, None) is None)
 
 
 @pytest.mark.parametrize("policy", list(POLICIES))
 @pytest.mark.parametrize("seed", range(25))
-def test_what_is_foreseen_is_what_comes(policy: str, seed: int) -> None:
-    world, lasts = random_world(Random(seed), policy)
+@pytest.mark.parametrize("made", [random_world, world_of_choices])
+def test_what_is_foreseen_is_what_comes(
+    made: Callable[[Random, str], tuple[World, dict[int, float]]], policy: str, seed: int
+) -> None:
+    world, lasts = made(Random(seed), policy)
     waiting = set(world.cluster.jobs) - world.cluster.running
     foreseen = course(world, lasts)
     came = lived(world, lasts)
@@ -126,7 +165,7 @@ def test_the_view_is_left_as_it_was() -> None:
     world = scene(60, 60, 60)
     view = world.engine.view(world.clock.now())
     before = repr(view)
-    run_course(view, POLICIES["easy"], {}, lambda job: 10.0, lambda: False)
+    run_course(view, POLICIES["easy"], {}, lambda *_: 10.0, lambda: False)
     assert repr(view) == before
 
 
@@ -143,7 +182,7 @@ def test_ends_close_to_each_other_count_as_one_if_that_is_wanted() -> None:
         plans += 1
         return False
 
-    found = run_course(view, POLICIES["easy"], ends, lambda job: 10.0, stop, coarse=0.02)
+    found = run_course(view, POLICIES["easy"], ends, lambda *_: 10.0, stop, coarse=0.02)
     assert found.starts == {4: now + 101, 5: now + 101}
     assert plans == 2
 
@@ -157,5 +196,5 @@ def test_a_policy_that_wants_to_be_asked_again_is_asked_then() -> None:
         return plan if view.now >= late else msgspec.structs.replace(plan, starts=(), wake=late)
 
     view = world.engine.view(world.clock.now())
-    found = run_course(view, not_before, {JobId(1): Instant(view.now + 10)}, lambda job: 1.0, lambda: False)
+    found = run_course(view, not_before, {JobId(1): Instant(view.now + 10)}, lambda *_: 1.0, lambda: False)
     assert found == Course({JobId(2): late}, whole=True)

@@ -7,7 +7,7 @@ import pytest
 from worlds import ADA, BOB, ROOT, World
 
 from headnode.core.lifecycle import commands as c
-from headnode.core.model.job import Licence
+from headnode.core.model.job import Alternative, Licence
 from headnode.core.model.quantities import FOREVER, Instant, JobId, Seconds
 from headnode.core.model.task import TaskSpec
 from headnode.core.scheduling.policies import POLICIES
@@ -98,6 +98,25 @@ def test_the_past_of_the_same_user_and_name_makes_the_expectation_earlier_and_le
     world.look()
     promise, p50, _ = world.expected_waits(waiting)
     assert (promise, p50) == (HOUR, pytest.approx(360))
+
+
+def test_each_request_of_a_job_is_foreseen_with_a_run_time_of_its_own() -> None:
+    world = Foreseen(2)
+    taught(world, "solve", used=360)
+    world.add("long", hours=2)
+    short = Alternative(exclusive=True, run_time=Seconds(0.05 * HOUR))
+    world.add("first", minimum=2, hours=8)
+    waiting = world.add("solve", minimum=2, alternatives=(short,))
+    situation = world.situation()
+    assert set(situation.lasts[waiting]) == {360}
+    assert [set(lasts) for lasts in situation.otherwise[waiting]] == [{18}], (
+        "such jobs use a tenth of their limit"
+    )
+    assert set(situation.otherwise) == {waiting}, "others have no alternatives"
+    again = msgspec.msgpack.decode(msgspec.msgpack.encode(situation), type=Situation)
+    assert again.run_times(0)(waiting, 1) == 18
+    world.look()
+    assert world.foreseer.expected(waiting) is not None
 
 
 def test_a_job_that_has_outlived_its_like_is_expected_to_go_on() -> None:

@@ -61,6 +61,33 @@ def test_plans_on_the_kept_picture_are_those_of_a_fresh_one(policy: str, seed: i
     assert any(plan.starts for plan in passes)
 
 
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+@pytest.mark.parametrize("seed", range(3))
+def test_the_kept_picture_of_nodes_that_close_is_a_fresh_one(policy: str, seed: int) -> None:
+    dice, world = random.Random(f"closing {policy} {seed}"), World(4, 4, 2, 8)
+    open_for: set[float] = set()
+
+    def held(view: View) -> Plan:
+        fresh = view_of(world.cluster, view.now)
+        assert dict(view.nodes) == dict(fresh.nodes)
+        open_for.update(node.open_for for node in view.nodes.values())
+        made, cold = POLICIES[policy](view), POLICIES[policy](msgspec.structs.replace(view, ground=None))
+        assert (made.starts, made.grows) == (cold.starts, cold.grows)
+        return made
+
+    world.engine.policies = {policy: held}
+    world.do(c.SetParameter(by=ROOT, name="SchedulingPolicy", value=policy))
+    jobs: list[JobId] = []
+    for _ in range(DEEDS):
+        if dice.random() < 0.25:
+            after = dice.choice((None, 60, 130))
+            closes = None if after is None else Instant(world.clock.now() + after)
+            world.do(c.DrainNode(by=ROOT, node=f"node{dice.randint(1, 4)}", closes=closes))
+        with contextlib.suppress(Refused):
+            deed(dice, world, jobs)
+    assert len(open_for) > 3
+
+
 def deed(dice: random.Random, world: World, jobs: list[JobId]) -> None:
     """Do something that users, nodes, administrators or time do."""
     what = dice.random()

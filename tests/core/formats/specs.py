@@ -1,11 +1,23 @@
 """Jobs of every kind, for round trips."""
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from headnode.core.formats.compute_cluster_xml import CCS, HPC, HPC_2008
-from headnode.core.model.job import GroupEdge, JobSpec, Licence, NodeGroupOp, OrderKey, UnitType
+from headnode.core.model.job import (
+    Alternative,
+    GroupEdge,
+    JobSpec,
+    Licence,
+    NodeGroupOp,
+    OrderKey,
+    TaskAlternative,
+    UnitType,
+)
+from headnode.core.model.limits import ResourceLimit
+from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.quantities import FOREVER, Instant, Priority, Seconds
-from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.model.task import Distribution, TaskSpec, TaskType
 
 INT = 2**31 - 1
 counts = st.integers(1, INT)
@@ -133,7 +145,7 @@ _HPC_JOB = _2008_JOB | {
     "fail_dependent_tasks": st.booleans(),
     "task_retry_limit": st.integers(0, INT),
     "valid_exit_codes": codes,
-    "parents": st.lists(counts, max_size=3).map(tuple),
+    "parents": st.lists(counts, max_size=3, unique=True).map(tuple),
     "hold_until": st.none() | st.integers(0, 4 * 10**9).map(lambda whole: Instant(float(whole))),
     "notify_on_start": st.booleans(),
     "notify_on_completion": st.booleans(),
@@ -147,3 +159,97 @@ def jobs(dialect: str) -> st.SearchStrategy[JobSpec]:
     """Return jobs that `dialect` can say in full."""
     tasks = st.lists(_TASKS[dialect], max_size=3).map(tuple)
     return st.builds(JobSpec, **_JOBS[dialect], tasks=tasks, dialect=st.just(dialect))
+
+
+needs = st.builds(
+    NodeNeeds,
+    **dict.fromkeys(
+        (
+            *("names", "excluded", "patterns", "excluded_patterns", "feature_patterns"),
+            *("lacking", "architectures", "systems"),
+        ),
+        several,
+    ),
+    features=st.lists(several, max_size=3).map(tuple),
+    **dict.fromkeys(
+        [field for field in NodeNeeds.__struct_fields__ if field.startswith("minimum_")],
+        st.just(0) | st.integers(1, 10**6),
+    ),
+)
+few = st.integers(1, 100)
+distributions = (
+    st.builds(Distribution, round_robin=st.booleans())
+    | st.builds(Distribution, per_node=few)
+    | st.builds(Distribution, nodes=few)
+    | st.builds(Distribution, geometry=st.lists(st.lists(few, min_size=1).map(tuple), min_size=1).map(tuple))
+)
+moments = st.integers(0, 4 * 10**9).map(lambda whole: Instant(float(whole)))
+sides = st.none() | st.integers(0, 2**64)
+limits = st.lists(st.builds(ResourceLimit, names, sides, sides), max_size=3).map(tuple)
+ids = st.lists(counts, max_size=3, unique=True).map(tuple)
+NEW_OF_TASKS = {
+    "needs": needs,
+    "distribution": st.none() | distributions,
+    "resource_limits": limits,
+    "private_directory": st.booleans(),
+}
+NEW_OF_JOBS = {
+    "description": texts,
+    "job_group": texts,
+    "needs": needs,
+    "together": st.booleans(),
+    "after_failure": ids,
+    "after_exit": ids,
+    "after_start": ids,
+    "holds": several,
+    "end_by": st.none() | moments,
+    "suspendable": st.booleans(),
+    "resource_limits": limits,
+}
+"""What the three dialects of Compute Cluster XML have no words for."""
+
+
+def _replaced(fields: dict[str, st.SearchStrategy[object]]) -> st.SearchStrategy[dict[str, object]]:
+    return st.fixed_dictionaries({}, optional=fields)
+
+
+def alternatives(spec: JobSpec) -> st.SearchStrategy[tuple[Alternative, ...]]:
+    """Return lists of other requests for a job; a unit is said only where it is another one."""
+    of_task = st.builds(
+        TaskAlternative,
+        minimum=sizes,
+        maximum=sizes,
+        run_time=st.none() | seconds,
+        end=st.none() | few,
+        needs=st.none() | needs,
+        distribution=st.none() | distributions,
+    )
+    count = len(spec.tasks)
+    one = st.builds(
+        Alternative,
+        unit=st.sampled_from([None, *(unit for unit in UnitType if unit is not spec.unit)]),
+        minimum=sizes,
+        maximum=sizes,
+        run_time=st.none() | seconds,
+        exclusive=st.none() | st.booleans(),
+        single_node=st.none() | st.booleans(),
+        licences=st.none() | licences,
+        node_groups=st.none() | several,
+        requested_nodes=st.none() | several,
+        excluded_nodes=st.none() | several,
+        minimum_memory=amounts,
+        maximum_memory=amounts,
+        process_memory=amounts,
+        needs=st.none() | needs,
+        tasks=st.just(()) | st.lists(of_task, min_size=count, max_size=count).map(tuple),
+    )
+    return st.lists(one, max_size=2).map(tuple)
+
+
+@st.composite
+def whole_jobs(draw: st.DrawFn, dialect: str = HPC) -> JobSpec:
+    """Draw a job that may say anything that the model has a place for."""
+    spec = draw(jobs(dialect))
+    tasks = tuple(replace(task, **draw(_replaced(NEW_OF_TASKS))) for task in spec.tasks)
+    spec = replace(spec, tasks=tasks, **draw(_replaced(NEW_OF_JOBS)))
+    return replace(spec, alternatives=draw(alternatives(spec)))

@@ -66,6 +66,7 @@ by_type: dict[str, st.SearchStrategy[Any]] = {
     "Boolean": st.none() | st.booleans(),
 }
 byte_units = st.sampled_from(["", *Unit])
+other_units = trimmed.filter(lambda text: text.upper() not in Unit.__members__)  # "b" would be read as "B"
 words = names.map(lambda name: f"w{name}")  # no number, and no name of another thing
 patterns = st.sampled_from(["fr15n.*", "node[1-5]", "(a|b)+", "x{2,3}"])
 
@@ -79,7 +80,7 @@ def own_fields(row: Row) -> st.SearchStrategy[dict[str, Any]]:
     """The fields that the struct of `row` has besides those of every property."""
     consumable = {
         "value": values(row),
-        "units": byte_units if row.name in MEASURED_IN_BYTES else trimmed,
+        "units": byte_units if row.name in MEASURED_IN_BYTES else other_units,
         "metric": st.sampled_from(["", "Total", "Average", "Min", "Max", "KX"]),
         "duration": spans,
         "consumption_rate": amounts,

@@ -174,3 +174,8 @@ def test_a_job_can_be_kept_but_not_run_without_a_command() -> None:
     check_runnable(job(task()))
     with pytest.raises(BadRequest, match="task 2 has no command line"):
         check_runnable(job(task(), TaskSpec()))
+
+
+def test_a_dependency_where_no_task_has_a_name_is_refused_with_the_advice_to_give_one() -> None:
+    with pytest.raises(BadRequest, match="give the task that it waits for a name"):
+        check(JobSpec(tasks=(TaskSpec(command="x", depends_on=("b",)),)))

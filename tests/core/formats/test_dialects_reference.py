@@ -27,8 +27,9 @@ def test_the_page_lists_every_dialect() -> None:
 def test_every_example_of_the_page_can_be_submitted(fence: str, text: str) -> None:
     reading = read(text)
     assert reading.dialect == FIRST[fence]
-    check(reading.only_job())
-    check_runnable(reading.only_job())
+    for spec in reading.jobs:
+        check(spec)
+        check_runnable(spec)
 
 
 def test_the_report_on_the_page_is_what_is_reported() -> None:

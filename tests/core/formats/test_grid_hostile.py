@@ -11,11 +11,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headnode.core.formats.grid import Options, locate, read_job, refuse_transfers, write_job
+from headnode.core.formats.grid.storage import Base, is_url, resolve
 from headnode.core.formats.json_faults import MOST_DEPTH
 from headnode.core.formats.json_text import read_json
 from headnode.core.formats.text_places import MOST_BYTES
 from headnode.core.model.checks import check
 from headnode.core.model.errors import BadRequest
+from headnode.core.model.job import JobSpec
+from headnode.core.model.task import TaskSpec
 
 from . import grid_documents as documents
 
@@ -197,3 +200,24 @@ def test_no_text_is_slow_to_refuse_or_read_nor_takes_much_memory(kind: str) -> N
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 60 * len(text) + 20_000_000  # the worst: nothing but the smallest objects
+
+
+@given(
+    st.sampled_from(
+        ["", "gsiftp://host/a/b/", "gsiftp://host/a/b", "file:/x/", "http://h", "ftp://h/./a/../"]
+    ),
+    st.text("ab./:?#%", max_size=8),
+)
+@MANY
+def test_a_storage_base_resolves_every_reference_as_if_it_were_the_only_one(
+    base: str, reference: str
+) -> None:
+    assert Base(base).resolve(reference) == resolve(base, reference)
+    assert Base(base).makes_url(reference) == is_url(resolve(base, reference))
+
+
+def test_a_stream_that_is_the_root_directory_is_told_as_lost() -> None:
+    spec = JobSpec(tasks=(TaskSpec(command="/bin/a", standard_error="/"),))
+    text, report = write_job(spec, "grid-task")
+    assert b"stderr" not in text
+    assert any("standard_error: '/' cannot be the URL of a file" in item.what for item in report)

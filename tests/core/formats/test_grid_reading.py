@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from headnode.core.formats.fidelity import Awareness, Kind, losses
 from headnode.core.formats.grid import (
@@ -17,11 +18,14 @@ from headnode.core.formats.grid import (
     read_job,
     refuse_transfers,
     transfers_of,
+    write_job,
 )
 from headnode.core.formats.grid.storage import file_url, local_path, resolve
 from headnode.core.model.checks import check, check_runnable
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
+from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
+from headnode.core.model.task import Distribution
 
 from .shared import SHARED
 
@@ -93,11 +97,9 @@ def test_a_lenient_read_takes_the_published_examples_and_says_what_it_repaired(n
 def test_two_ways_to_write_the_same_requirements_are_the_same() -> None:
     blocks = [path.read_bytes() for path in SAMPLES if path.name in ("004_block3.json", "004_block4.json")]
     from_job, of_task = (read(block, lenient=True) for block in blocks)
-    assert {**from_job.extensions, **from_job.tasks[0].extensions} == {
-        "requirements.lrms": "Cleo",
-        "definition.requirements.queue": "long",
-    }
+    assert (from_job.extensions, from_job.template) == ({"requirements.lrms": "Cleo"}, "long")
     assert of_task.tasks[0].extensions["definition.requirements.lrms"] == "Cleo"
+    assert of_task.template == "long"
 
 
 def test_a_diamond_becomes_dependencies_by_name() -> None:
@@ -253,41 +255,182 @@ def test_hosts_of_all_tasks_are_the_nodes_of_the_job() -> None:
     spec = read(
         job(task("a"), task("b", requirements={"hostname": ["n1"]}), requirements={"hostname": ["n1", "n2"]})
     )
-    assert (spec.requested_nodes, spec.tasks[0].required_nodes, spec.tasks[1].required_nodes) == (
+    assert (spec.requested_nodes, spec.tasks[0].needs, spec.tasks[1].needs) == (
         ("n1", "n2"),
-        (),
-        ("n1",),
+        ANY_NODE,
+        NodeNeeds(names=("n1",)),
     )
     check(spec)
 
 
-def test_several_hosts_that_are_not_those_of_all_tasks_are_kept_and_reported() -> None:
+def test_a_task_runs_on_the_hosts_that_it_names_and_another_on_any() -> None:
     needs = {"hostname": ["n1", "n2"]}
-    text = job(task("a", requirements=needs), task("b", requirements={"hostname": ["n3"]}))
-    spec = read(text)
+    spec = read(job(task("a", requirements=needs), task("b", requirements={"hostname": ["n3"]})))
     assert spec.requested_nodes == ("n1", "n2", "n3")
-    assert spec.tasks[0].extensions == {"definition.requirements.hostname": '["n1","n2"]'}
-    assert any(line.startswith("approximated task 'a': hostname: several hosts") for line in said(text))
+    assert [one.needs.names for one in spec.tasks] == [("n1", "n2"), ("n3",)]
+    other = read(job(task("a", requirements=needs), task("b")))
+    assert (other.requested_nodes, [one.needs.names for one in other.tasks]) == ((), [("n1", "n2"), ()])
 
 
-def test_every_node_has_the_most_memory_and_processors_that_a_task_asks_for() -> None:
-    needs = {"ram_size": 500, "smp_size": 8}
-    text = job(task("a", requirements={"ram_size": 2000}), task("b"), requirements=needs)
-    spec = read(text)
-    assert (spec.minimum_memory, spec.minimum_processors_per_node) == (2000, 8)
-    assert "translated job: smp_size: every node of the job has at least so much" in said(text)
-    assert any(
-        line.startswith("approximated task 'b': ram_size: every node of the job has the most")
-        for line in said(text)
+ASKED: dict[str, Any] = {
+    **{"platform": "x86_64", "os_name": "Linux", "ram_size": 500, "virtual_size": 900, "smp_size": 8},
+    **{"cpu_hz": 2000, "software": "gcc, python"},
+}
+DEMANDED = NodeNeeds(
+    architectures=("x86_64",),
+    systems=("Linux",),
+    minimum_memory=500,
+    minimum_virtual=900,
+    minimum_processors=8,
+    minimum_speed=2000,
+    features=(("gcc",), ("python",)),
+)
+
+
+def test_what_one_task_requires_is_demanded_of_its_nodes_only() -> None:
+    spec = read(job(task("a", requirements=ASKED), task("b")))
+    assert [one.needs for one in spec.tasks] == [DEMANDED, ANY_NODE]
+    assert (spec.needs, spec.minimum_memory, spec.minimum_processors_per_node) == (ANY_NODE, None, None)
+    check(spec)
+
+
+@pytest.mark.parametrize("place", ["job", "tasks"])
+def test_what_all_tasks_require_is_demanded_of_every_node_of_the_job(place: str) -> None:
+    own = {"requirements": ASKED} if place == "tasks" else {}
+    spec = read(job(task("a", **own), task("b", **own), **({} if own else {"requirements": ASKED})))
+    assert spec.needs == replace(DEMANDED, minimum_memory=0, minimum_processors=0)
+    assert (spec.minimum_memory, spec.minimum_processors_per_node) == (500, 8)
+    assert [one.needs for one in spec.tasks] == [ANY_NODE, ANY_NODE]
+
+
+def test_requirements_of_a_task_replace_those_of_the_job_key_by_key() -> None:
+    spec = read(
+        job(task("a", requirements={"ram_size": 2000}), task("b"), requirements={**ASKED, "ram_size": 500})
     )
+    assert [one.needs for one in spec.tasks] == [
+        NodeNeeds(minimum_memory=2000),
+        NodeNeeds(minimum_memory=500),
+    ]
+    assert spec.needs == replace(DEMANDED, minimum_memory=0, minimum_processors=0)
+    assert (spec.minimum_memory, spec.minimum_processors_per_node) == (None, 8)
 
 
-def test_a_group_of_all_tasks_is_on_one_node_and_any_other_is_reported() -> None:
-    tasks = (task("a"), task("b"), task("c"))
-    assert read(job(*tasks, groups=[["c", "b", "a"]])).single_node
-    text = job(*tasks, groups=[["a", "b"]])
-    assert read(text).extensions == {"groups": '[["a","b"]]'}
-    assert any(line.startswith("not-supported job: groups") for line in said(text))
+@pytest.mark.parametrize(("speed", "megahertz"), [(2400, 2400), (2_000_000_000, 2000), (1_000_001, 2)])
+def test_a_speed_is_in_hertz_and_a_small_one_in_megahertz(speed: int, megahertz: int) -> None:
+    spec = read(job(task("a"), requirements={"cpu_hz": speed}))
+    assert spec.needs.minimum_speed == megahertz
+
+
+@pytest.mark.parametrize(
+    ("software", "features", "kind"),
+    [
+        ("gcc", (("gcc",),), "translated"),
+        ("gcc >= 4.1, python", (("gcc",), ("python",)), "approximated"),
+        ("gcc == 4, gcc!=5", (("gcc",),), "approximated"),
+        ("a b, c", (), "not-supported"),
+        ("gcc >=", (), "not-supported"),
+    ],
+)
+def test_packages_are_features_and_that_versions_are_not_compared_is_said(
+    software: str, features: Any, kind: str
+) -> None:
+    text = job(task("a"), requirements={"software": software})
+    spec = read(text)
+    assert spec.needs.features == features
+    assert [line.split()[0] for line in said(text) if ": software:" in line] == [kind]
+    kept = {} if kind == "translated" else {"requirements.software": software}
+    assert spec.extensions == kept
+
+
+@pytest.mark.parametrize(
+    ("needs", "architectures", "kinds"),
+    [
+        ({"cpu_instruction_set": "sparc"}, ("sparc",), ["translated"]),
+        ({"cpu_instruction_set": "i686", "platform": "i686"}, ("i686",), ["translated"]),
+        ({"cpu_instruction_set": "sse4", "platform": "i686"}, ("i686",), ["approximated"]),
+    ],
+)
+def test_instructions_are_an_architecture_unless_there_is_another_platform(
+    needs: dict[str, Any], architectures: Any, kinds: list[str]
+) -> None:
+    text = job(task("a"), requirements=needs)
+    assert read(text).needs.architectures == architectures
+    assert [line.split()[0] for line in said(text) if ": cpu_instruction_set:" in line] == kinds
+
+
+def test_the_queue_of_all_tasks_is_the_template_and_several_are_kept() -> None:
+    long = {"requirements": {"queue": "long"}}
+    assert read(job(task("a", **long), task("b"), requirements={"queue": "long"})).template == "long"
+    text = job(task("a", **long), task("b"))
+    spec = read(text)
+    assert (spec.template, spec.tasks[0].extensions) == ("", {"definition.requirements.queue": "long"})
+    assert [line for line in said(text) if line.startswith("not-supported")] == [
+        "not-supported task 'a': queue: it is kept; all tasks of a job are in one queue"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lrms", "kind"), [("Fork", "kept"), ("PBS", "not-supported"), ("fork", "not-supported")]
+)
+def test_only_fork_is_what_headnode_does_itself(lrms: str, kind: str) -> None:
+    text = job(task("a"), requirements={"lrms": lrms})
+    assert [line.split()[0] for line in said(text) if ": lrms:" in line] == [kind]
+
+
+@pytest.mark.parametrize(
+    ("keys", "layout", "kept"),
+    [
+        ({"count": 4, "ppn": 2}, Distribution(per_node=2), {}),
+        ({"jobtype": "mpi", "nodes": 2, "ppn": 3}, Distribution(per_node=3), {"nodes": "2"}),
+        ({"count": 4, "nodes": 3, "ppn": 3}, Distribution(per_node=3), {"nodes": "3"}),
+        ({"count": 4, "nodes": 2}, Distribution(nodes=2), {}),
+        ({"count": 2, "nodes": 4}, None, {"nodes": "4"}),
+        ({"count": 4, "jobtype": "openmp"}, Distribution(nodes=1), {}),
+        ({"count": 4, "jobtype": "single"}, None, {}),
+        ({"count": 4, "jobtype": "openmp", "ppn": 2}, Distribution(nodes=1), {"ppn": "2"}),
+        ({"nodes": 2, "ppn": 3}, None, {"nodes": "2", "ppn": "3"}),
+        ({"count": 4, "nodes": 0, "ppn": 0}, None, {}),
+    ],
+)
+def test_processes_are_laid_on_nodes_as_nodes_ppn_and_jobtype_say(
+    keys: dict[str, Any], layout: Distribution | None, kept: dict[str, str]
+) -> None:
+    spec = read(job(task("a", **keys)))
+    found = spec.tasks[0]
+    assert found.distribution == layout
+    extensions = {name.removeprefix("definition."): text for name, text in found.extensions.items()}
+    extensions.pop("jobtype", None)
+    assert extensions == kept
+    check(spec)
+
+
+def test_own_words_of_a_task_alone_are_its_properties() -> None:
+    one = {"version": 2, "executable": "/x", "meta": {"a": "1"}}
+    spec = read(json.dumps(one))
+    assert (spec.tasks[0].properties, spec.tasks[0].extensions) == ({"a": "1"}, {})
+    other = read(json.dumps(one | {"meta": {"a": 1}}))
+    assert (other.tasks[0].properties, other.tasks[0].extensions) == ({}, {"definition.meta": '{"a":1}'})
+
+
+@pytest.mark.parametrize("groups", [[["c", "b", "a"]], [["a", "b"], ["c", "b"]]])
+def test_tasks_that_groups_connect_are_on_one_node(groups: list[list[str]]) -> None:
+    spec = read(job(task("a"), task("b"), task("c"), groups=groups))
+    assert spec.single_node
+    assert json.loads(write_job(spec)[0])["groups"] == (groups if len(groups) > 1 else [["a", "b", "c"]])
+
+
+@pytest.mark.parametrize("groups", [[["a", "b"]], [["a", "b"], ["c", "d"]]])
+def test_groups_apart_are_on_the_cluster_which_is_one_resource_and_that_is_told(
+    groups: list[list[str]],
+) -> None:
+    text = job(task("a"), task("b"), task("c"), task("d"), groups=groups)
+    spec = read(text)
+    assert (spec.single_node, json.loads(spec.extensions["groups"])) == (False, groups)
+    assert any(line.startswith("approximated job: groups: a cluster is one resource") for line in said(text))
+    assert json.loads(write_job(spec)[0])["groups"] == groups
+    together, report = write_job(replace(spec, single_node=True))
+    assert json.loads(together)["groups"] == [["a", "b", "c", "d"]]
+    assert any("extension 'groups'" in item.what for item in report)
 
 
 def test_meta_is_kept_whatever_is_in_it() -> None:
@@ -404,16 +547,16 @@ def test_a_refusal_that_came_later_gets_its_place() -> None:
 
 
 def test_awareness_reject_refuses_what_has_no_effect() -> None:
-    text = job(task("a"), requirements={"queue": "long"})
+    text = job(task("a"), requirements={"lrms": "PBS"})
     assert refusal(text, awareness=Awareness.REJECT).code == "not-understood"
-    assert not any("queue" in line for line in said(text, awareness=Awareness.IGNORE))
+    assert not any("lrms" in line for line in said(text, awareness=Awareness.IGNORE))
 
 
 def test_a_key_that_many_tasks_have_is_reported_once_with_their_number() -> None:
-    tasks = [task(f"t{number}", requirements={"queue": "long"}) for number in range(50)]
+    tasks = [task(f"t{number}", requirements={"os_release": "5"}) for number in range(50)]
     report = read_job(job(*tasks))[1]
-    queues = [item.what for item in report if item.what.startswith("queue")]
-    assert queues == ["queue: it is kept; there are no queues (50 times, here first)"]
+    releases = [item.what for item in report if item.what.startswith("os_release")]
+    assert releases == ["os_release: it is kept, but nodes are not chosen by it (50 times, here first)"]
     assert losses(report)
 
 

@@ -178,6 +178,7 @@ def test_everything_a_grid_job_cannot_say_is_named() -> None:
         "not-supported task 'a': run_time: a grid task has no such thing",
         "not-supported task 'a': rerunnable: a grid task has no such thing",
         "not-supported task 'a': required_nodes: a grid task asks for one of several hosts",
+        "approximated task 'a': private_directory: a grid task always runs in a directory of its own",
         "translated task 'a': command: it is handed to /bin/sh, because an executable is a path there",
         "approximated task 'a': command: %HOME% is not replaced there: it is no way of the shell",
         "approximated task 'a': maximum: a grid task has one size, which is its minimum",

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headnode.core.formats.compute_cluster_xml import DIALECTS, HPC, locate, read_job, write_job
+from headnode.core.formats.dialects import read
 from headnode.core.formats.native import read_job_json
 from headnode.core.formats.terms import JOB_TERMS, TASK_TERMS, read_job_terms, read_task_terms
 from headnode.core.model.checks import check
@@ -128,6 +129,21 @@ json = st.recursive(
 def test_any_json_is_read_or_refused_and_can_be_checked(found: object) -> None:
     with suppress(BadRequest):
         check(read_job_json(found))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<Job xmlns="}"><Job Name="" xmlns="0"/></Job>',
+        '<Job xmlns="{"><Tasks xmlns="0"><Task CommandLine="a" Odd="1"><X/></Task></Tasks></Job>',
+        '<Job q:x="1"><X xmlns="0"/></Job>',
+        '<JobGroup xmlns="}{"><Id xmlns="0">1</Id></JobGroup>',
+    ],
+)
+def test_namespaces_that_are_none_are_refused_whatever_the_parser_warns_of_later(text: str) -> None:
+    with pytest.raises(BadRequest, match=r"line 1, column \d+: not well-formed XML") as refusal:
+        read(text)
+    assert refusal.value.code == "not-xml"
 
 
 @pytest.mark.parametrize(

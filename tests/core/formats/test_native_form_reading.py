@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headnode.core.formats.native_form import locate, read_job, write_job
-from headnode.core.formats.native_form.keys import JOB_ROWS, MEANT, TASK_ROWS, TASKS
+from headnode.core.formats.native_form.keys import ALTERNATIVES, JOB_ROWS, MEANT, TASK_ROWS, TASKS
 from headnode.core.formats.native_form.texts import MOST_CHARACTERS, read_text
 from headnode.core.model.checks import check, check_runnable
 from headnode.core.model.errors import BadRequest
@@ -211,7 +211,7 @@ def test_the_same_keys_in_braces_are_json() -> None:
         ("tasks = 3", "value", "tasks is 3, not a list", "[[tasks]]"),
         ("tasks = [3]", "value", "line 1, column 9: task 1 is 3, not a table", ""),
         ("command = ./run", "not-toml", "line 1, column 10: not TOML: invalid value", "double quotes"),
-        ('command = "a"\ncommand = "b"', "not-toml", "line 2, column", "double quotes"),
+        ('command = "a"\ncommand = "b"', "not-toml", "a key is here for the second time", "write it once"),
         ('command = "a', "not-toml", "not TOML: unterminated string", ""),
         ("a = [1, 2", "not-toml", "line 1, column 9: not TOML: unclosed array", ""),
         ('{"command": "a"\n "sweep": 1}', "not-json", "line 2, column 1: not JSON: expected ','", ""),
@@ -237,7 +237,7 @@ def test_what_is_wrong_is_named_with_its_place(text: str | bytes, code: str, wha
 
 
 def test_every_word_of_another_system_leads_to_a_key() -> None:
-    keys = {*JOB_ROWS, *TASK_ROWS, TASKS}
+    keys = {*JOB_ROWS, *TASK_ROWS, TASKS, ALTERNATIVES}
     assert set(MEANT.values()) <= keys
     assert not set(MEANT) & keys
 

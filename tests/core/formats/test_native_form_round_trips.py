@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 
 from headnode.core.formats.compute_cluster_xml import DIALECTS, HPC
 from headnode.core.formats.native_form import JSON, TOML, json_schema, read_job, write_job
-from headnode.core.formats.native_form.keys import JOB_ROWS, SIZES, TASK_ROWS, TASKS
+from headnode.core.formats.native_form.keys import (
+    ALTERNATIVE_ROWS,
+    ALTERNATIVES,
+    JOB_ROWS,
+    SIZES,
+    TASK_ALTERNATIVE_ROWS,
+    TASK_ROWS,
+    TASKS,
+)
 from headnode.core.formats.native_form.node_names import format_nodes, parse_nodes
 from headnode.core.formats.native_form.quantities import (
     format_at_least,
@@ -27,11 +35,12 @@ from headnode.core.formats.native_form.quantities import (
 from headnode.core.formats.native_form.reference import reference_tables
 from headnode.core.formats.native_form.toml_writing import toml
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.job import JobSpec, Licence
+from headnode.core.model.job import Alternative, JobSpec, Licence, TaskAlternative
+from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.quantities import FOREVER, Instant, Seconds
 from headnode.core.model.task import TaskSpec
 
-from .specs import jobs
+from .specs import whole_jobs
 
 MANY = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 GOLDEN = sorted((Path(__file__).parents[2] / "golden" / "native_form").glob("*.toml"))
@@ -44,7 +53,7 @@ anything = st.text(st.characters(codec="utf-8"), max_size=20)
 @given(data=st.data())
 @MANY
 def test_every_job_is_the_same_after_being_a_file(form: str, dialect: str, data: st.DataObject) -> None:
-    spec = data.draw(jobs(dialect))
+    spec = data.draw(whole_jobs(dialect))
     assert read_job(write_job(spec, form)[0]) == (spec, ())
 
 
@@ -105,10 +114,15 @@ def test_two_licences_of_one_feature_are_not_lost() -> None:
 
 
 def test_every_field_of_a_job_and_of_a_task_has_a_key() -> None:
-    of_job = {field for row in JOB_ROWS.values() for field in row.filled} | {TASKS, "unit"}
-    of_task = {field for row in TASK_ROWS.values() for field in row.filled}
-    assert of_job == set(JobSpec.__struct_fields__)
-    assert of_task == set(TaskSpec.__struct_fields__)
+    for spec, rows, more in (
+        (JobSpec(), JOB_ROWS, {TASKS, ALTERNATIVES, "unit"}),
+        (TaskSpec(), TASK_ROWS, set()),
+        (Alternative(needs=ANY_NODE), ALTERNATIVE_ROWS, {TASKS, "unit"}),
+        (TaskAlternative(needs=ANY_NODE), TASK_ALTERNATIVE_ROWS, set()),
+    ):
+        of_needs = {f"needs.{field}" for field in NodeNeeds.__struct_fields__}
+        filled = {field for row in rows.values() for field in row.filled} | more
+        assert filled == {*spec.__struct_fields__} - {"needs"} | of_needs
 
 
 def test_a_sweep_is_written_in_the_words_of_the_first_example() -> None:
@@ -133,23 +147,33 @@ def test_every_golden_file_is_written_to_the_letter(path: Path) -> None:
 def test_a_golden_file_uses_every_key() -> None:
     used = {key for path in GOLDEN for key in tomllib.loads(path.read_text())}
     tasks = [task for path in GOLDEN for task in tomllib.loads(path.read_text()).get(TASKS, [])]
-    assert used >= JOB_ROWS.keys() - SIZES
+    assert used >= (JOB_ROWS.keys() | {ALTERNATIVES}) - SIZES.keys()
+    others = [one for path in GOLDEN for one in tomllib.loads(path.read_text()).get(ALTERNATIVES, [])]
+    assert {key for one in others for key in one} >= ALTERNATIVE_ROWS.keys() - SIZES
+    parts = [task for one in others for task in one.get(TASKS, [])]
+    assert {key for task in parts for key in task} >= TASK_ALTERNATIVE_ROWS.keys() - SIZES
     assert {key for task in tasks for key in task} >= TASK_ROWS.keys() - SIZES
 
 
 def test_the_schema_is_closed_and_knows_every_key() -> None:
     schema = json_schema()
-    assert schema["additionalProperties"] is schema["$defs"]["task"]["additionalProperties"] is False
-    assert schema["properties"].keys() == {*JOB_ROWS, *TASK_ROWS, TASKS}
-    assert schema["$defs"]["task"]["properties"].keys() == {*TASK_ROWS}
+    parts = schema["$defs"]
+    known = {
+        "job": {*JOB_ROWS, *TASK_ROWS, TASKS, ALTERNATIVES},
+        "task": {*TASK_ROWS},
+        "alternative": {*ALTERNATIVE_ROWS, TASKS, "distribution", "sweep_end"},
+        "alternative_task": {*TASK_ALTERNATIVE_ROWS},
+    }
+    assert {name: {*part["properties"]} for name, part in parts.items()} == known
+    assert not any(part["additionalProperties"] for part in (*parts.values(), schema["then"]))
     assert json.loads(json.dumps(schema)) == schema
 
 
 def test_every_key_is_on_the_reference_page_and_every_example_can_be_read() -> None:
     page = reference_tables()
-    for table, rows in (("job", JOB_ROWS), ("task", TASK_ROWS)):
+    for rows in (JOB_ROWS, TASK_ROWS, ALTERNATIVE_ROWS, TASK_ALTERNATIVE_ROWS):
         for key, row in rows.items():
-            assert f"| {key} | {row.help} |" in page, table
+            assert f"| {key} | {row.help} |" in page
             if row.example is not None:
                 row.value.read(row.example)
 

@@ -233,3 +233,9 @@ def test_reading_takes_memory_in_proportion_to_what_is_read() -> None:
     finally:
         tracemalloc.stop()
     assert peak < 15 * len(text)  # of Python, beside the tree; short elements, long structs
+
+
+def test_deep_documents_are_refused_without_advice_to_programmers_of_the_parser() -> None:
+    with pytest.raises(BadRequest) as refusal:
+        read_document("<Job>" * 300)
+    assert refusal.value.what.endswith("Excessive depth in document: 256")

@@ -3,18 +3,23 @@
 import shlex
 
 import pytest
+from msgspec.structs import replace
 
 from headnode.core.formats.fidelity import Awareness, Kind
 from headnode.core.formats.sss import read_document
 from headnode.core.formats.sss.conditions import Condition
 from headnode.core.formats.sss.meaning import Link, Meant, jobs_in
-from headnode.core.formats.sss.meaning.telling import HELD
+from headnode.core.formats.sss.meaning.options import MOST_OPTIONS
 from headnode.core.launching.recipe import argv_of
 from headnode.core.model.checks import check_runnable
+from headnode.core.model.dependencies import dependencies
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.job import JobSpec, Licence, UnitType
+from headnode.core.model.job import Alternative, JobSpec, Licence, TaskAlternative, UnitType
+from headnode.core.model.limits import ResourceLimit
+from headnode.core.model.node_needs import NodeNeeds
+from headnode.core.model.quantities import Seconds
 from headnode.core.model.sweep import substitute
-from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.model.task import Distribution, TaskSpec, TaskType
 
 
 def meant(inside: str, files: str = "", **options: object) -> Meant:
@@ -75,24 +80,80 @@ def test_a_lower_bound_alone_is_met_with_that_many_and_told() -> None:
     ]
 
 
-def test_alternatives_that_are_not_used_are_told_and_kept_as_they_were_written() -> None:
-    text = requested('<Memory preference="2">1024</Memory><Memory preference="1">512</Memory>')
-    assert job(text).minimum_memory == 1024
-    assert told(text, Kind.APPROXIMATED) == ["alternative not used: Memory == 536870912"]
-    assert 'preference="1"' in job(text).extensions["<Requested>"]
+def test_the_best_alternative_is_what_the_job_asks_for_and_the_others_follow_in_their_order() -> None:
+    spec = job(
+        requested(
+            '<Memory preference="1">512</Memory><Memory preference="3">2048</Memory>'
+            '<Memory preference="2">1024</Memory>'
+        )
+    )
+    assert spec.minimum_memory == 2048
+    assert spec.alternatives == (Alternative(minimum_memory=1024), Alternative(minimum_memory=512))
+    assert "<Requested>" not in spec.extensions
 
 
-def test_the_best_alternative_that_can_be_said_is_taken_before_a_better_one_that_cannot() -> None:
-    better = '<Architecture preference="2">x86</Architecture><Architecture preference="1">arm</Architecture>'
+def test_conj_and_group_make_alternatives_in_the_order_in_which_they_are_written() -> None:
+    spec = job(
+        requested(
+            '<Processors group="1">8</Processors><Memory group="-1">100</Memory>'
+            '<Processors conj="Or" group="1">2</Processors><Feature group="-1">gpu</Feature>'
+        )
+    )
+    assert (spec.minimum, spec.minimum_memory) == (8, 100)
+    (other,) = spec.alternatives
+    assert (other.minimum, other.maximum, other.needs) == (2, 2, NodeNeeds(features=(("gpu",),)))
+    assert other.minimum_memory == 1  # it does not ask for memory: any node has so much
+    assert other.tasks == (TaskAlternative(minimum=2, maximum=2),)
+
+
+def test_a_mere_wish_is_tried_before_the_request_without_it() -> None:
+    spec = job(requested('<Processors>4</Processors><Feature preference="-1">fast</Feature>'))
+    assert spec.needs.features == (("fast",),)
+    assert spec.alternatives == (Alternative(needs=NodeNeeds()),)
+
+
+def test_ways_of_the_job_and_of_its_task_groups_are_taken_together_best_sum_first() -> None:
+    ways = '<Requested><Memory preference="{}">{}</Memory><Memory preference="1">10</Memory></Requested>'
+    spec = job(
+        "<Requested><Duration preference='5'>60</Duration><Duration preference='1'>600</Duration></Requested>"
+        f"<TaskGroup>{X}{ways.format(3, 90)}</TaskGroup>"
+    )
+    assert (spec.run_time, spec.tasks[0].needs.minimum_memory) == (60, 90)
+    small = TaskAlternative(needs=NodeNeeds(minimum_memory=10))
+    assert spec.alternatives == (
+        Alternative(tasks=(small,)),
+        Alternative(run_time=Seconds(600.0)),
+        Alternative(run_time=Seconds(600.0), tasks=(small,)),
+    )
+
+
+def test_of_too_many_alternatives_the_best_are_taken_and_the_one_content_with_least() -> None:
+    wishes = "".join(f'<Feature preference="-{2**n}">f{n}</Feature><Duration/>' for n in range(6))
+    spec = job(requested(wishes))
+    assert len(spec.alternatives) == MOST_OPTIONS - 1
+    assert spec.needs.features == tuple((f"f{n}",) for n in range(6))
+    assert spec.alternatives[-1].needs == NodeNeeds()
+    assert any("48 more alternatives" in what for what in told(requested(wishes), Kind.APPROXIMATED))
+
+
+def test_alternatives_that_cannot_be_said_are_not_used_where_others_can() -> None:
     text = requested(
-        '<OperatingSystem group="1">linux</OperatingSystem><Processors group="-1">8</Processors>'
+        '<Reservation group="1">r</Reservation><Processors group="-1">8</Processors>'
         '<Processors conj="Or">2</Processors>'
     )
-    assert job(text).minimum == 2
+    assert (job(text).minimum, job(text).alternatives) == (2, ())
     assert told(text, Kind.NOT_SUPPORTED) == []
-    assert told(requested(better), Kind.NOT_SUPPORTED) == [
-        "Architecture == x86: nodes of any architecture may be taken"
-    ]
+    assert told(text, Kind.APPROXIMATED) == ["alternative not used: Reservation == r and Processors == 8"]
+    assert 'conj="Or"' in job(text).extensions["<Requested>"]
+
+
+def test_alternatives_that_differ_in_who_asks_are_told() -> None:
+    text = requested(
+        '<User group="1">a</User><Project group="-1">p</Project>'
+        '<User conj="Or" group="1">b</User><Project group="-1">q</Project>'
+    )
+    assert (job(text).run_as, job(text).project, job(text).alternatives) == ("a", "p", ())
+    assert [what for what in told(text, Kind.APPROXIMATED) if "who asks" in what]
 
 
 def test_more_processors_than_any_cluster_has_are_refused() -> None:
@@ -111,8 +172,6 @@ def test_a_count_of_nodes_is_the_size_in_nodes_and_one_node_beside_processors_is
     assert (nodes.unit, nodes.minimum, nodes.maximum) == (UnitType.NODE, 2, 4)
     single = job(requested("<NodeCount>1</NodeCount><Processors>6</Processors>"))
     assert (single.unit, single.single_node, single.minimum) == (UnitType.PROCESSOR, True, 6)
-    several = job(requested("<NodeCount>4</NodeCount><Processors>10</Processors>"))
-    assert (several.unit, several.minimum, several.minimum_processors_per_node) == (UnitType.NODE, 4, 3)
 
 
 def test_task_groups_start_together_so_the_job_waits_for_room_for_all() -> None:
@@ -140,6 +199,21 @@ def test_tasks_that_differ_are_tasks_of_their_own_and_the_rest_is_one_more() -> 
         ("/bin/x b", 1),
         ("/bin/x", 2),
     ]
+
+
+def test_tasks_that_differ_share_what_their_group_asks_for() -> None:
+    asked = '<TaskCount>4</TaskCount><TaskDistribution type="TasksPerNode">2</TaskDistribution>'
+    own = "<Task><Arguments>a</Arguments></Task><Task><Arguments>b</Arguments></Task>"
+    text = f"{X}<TaskGroup>{asked}<Requested><Processors>8</Processors></Requested>{own}</TaskGroup>"
+    spec = job(text)
+    assert [(one.instances, one.minimum, one.distribution) for one in spec.tasks] == [
+        (1, 2, None),
+        (1, 2, None),
+        (2, 2, None),
+    ]
+    assert spec.minimum == 8
+    lost = "TaskDistribution, NodeCount: how tasks that differ lie beside each other is not kept"
+    assert f"{lost} (3 times, here first)" in told(text, Kind.APPROXIMATED)
 
 
 def test_processors_for_each_task_are_its_size() -> None:
@@ -247,12 +321,69 @@ def test_nodes_by_name_are_requested_or_excluded_and_features_are_node_groups() 
         )
     )
     assert (spec.requested_nodes, spec.excluded_nodes) == (("a", "b"), ("c",))
-    assert spec.node_groups == ("big", "fast")
+    assert (spec.node_groups, spec.needs) == (("big",), NodeNeeds(features=(("fast",),)))
 
 
-def test_a_node_that_a_task_group_names_is_required_of_its_task() -> None:
-    groups = "".join(f"<TaskGroup>{X}<Node>{name}</Node></TaskGroup>" for name in ("a", "b"))
-    assert [one.required_nodes for one in job(groups).tasks] == [("a",), ("b",)]
+@pytest.mark.parametrize(
+    ("asked", "needs"),
+    [
+        ("<Node aggregation='List'>a,b</Node>", NodeNeeds(names=("a", "b"))),
+        ("<Node>a</Node><Node>b</Node>", NodeNeeds(names=("a", "b"))),
+        ("<Node>a</Node><Node conj='Or'>b</Node>", NodeNeeds(names=("a", "b"))),
+        ("<Node op='NE'>c</Node>", NodeNeeds(excluded=("c",))),
+        ("<Node aggregation='Pattern'>n[1-5]</Node>", NodeNeeds(patterns=("n[1-5]",))),
+        ("<Node op='Match'>n.*</Node>", NodeNeeds(patterns=("n.*",))),
+        ("<Node aggregation='Pattern'>n.*</Node><Node>m.1</Node>", NodeNeeds(patterns=("m\\.1", "n.*"))),
+        ("<Node aggregation='Pattern' op='NE'>n.*</Node>", NodeNeeds(excluded_patterns=("n.*",))),
+        ("<Feature>a</Feature><Feature>b</Feature>", NodeNeeds(features=(("a",), ("b",)))),
+        ("<Feature aggregation='List'>a,b</Feature>", NodeNeeds(features=(("a",), ("b",)))),
+        ("<Feature>a</Feature><Feature conj='Or'>b</Feature>", NodeNeeds(features=(("a", "b"),))),
+        ("<Feature op='NE'>a</Feature>", NodeNeeds(lacking=("a",))),
+        ("<Feature aggregation='Pattern'>gpu.*</Feature>", NodeNeeds(feature_patterns=("gpu.*",))),
+        ("<Architecture>x86</Architecture>", NodeNeeds(architectures=("x86",))),
+        (
+            "<Architecture>x86</Architecture><Architecture conj='Or'>arm</Architecture>",
+            NodeNeeds(architectures=("x86", "arm")),
+        ),
+        ("<OperatingSystem>Linux</OperatingSystem>", NodeNeeds(systems=("Linux",))),
+        ("<Disk units='GB'>2</Disk><Swap op='GE' units='KB'>1500</Swap>",
+         NodeNeeds(minimum_disk=2048, minimum_swap=2)),
+        ("<Memory op='GE' units='GB'>1</Memory>", NodeNeeds(minimum_memory=1024)),
+    ],
+)  # fmt: skip
+def test_what_a_task_group_asks_of_nodes_its_task_needs_and_a_job_asks_of_all_its_nodes(
+    asked: str, needs: NodeNeeds
+) -> None:
+    (of_task,) = job(f"<TaskGroup>{requested(asked)}</TaskGroup>").tasks
+    assert of_task.needs == needs
+    spec = job(requested(asked))
+    assert spec.tasks[0].needs == NodeNeeds()
+    said = replace(
+        spec.needs,
+        names=spec.requested_nodes,
+        excluded=spec.excluded_nodes,
+        minimum_memory=spec.minimum_memory or 0,
+    )
+    assert said == needs
+
+
+def test_what_a_task_group_says_of_a_property_counts_in_place_of_its_job_for_it_alone() -> None:
+    spec = job(
+        f"<Requested><Memory>100</Memory><Feature>fast</Feature></Requested>"
+        f"<TaskGroup>{X}<Memory>50</Memory></TaskGroup><TaskGroup>{X}</TaskGroup>"
+    )
+    assert spec.needs == NodeNeeds(features=(("fast",),))
+    assert (spec.minimum_memory, [one.needs.minimum_memory for one in spec.tasks]) == (None, [50, 100])
+
+
+def test_amounts_that_are_rounded_up_are_told() -> None:
+    text = requested('<Disk units="KB">1</Disk><Resource name="Telescope" type="Zoom2000">1.5</Resource>')
+    assert job(text).needs.minimum_disk == 1
+    assert job(text).licences == (Licence("Telescope:Zoom2000", 2),)
+    assert told(text, Kind.APPROXIMATED) == [
+        "Disk: whole megabytes, rounded up",
+        "Resource Telescope:Zoom2000: whole numbers, rounded up",
+    ]
 
 
 def test_a_priority_of_another_scale_is_kept_and_the_job_is_normal() -> None:
@@ -260,10 +391,102 @@ def test_a_priority_of_another_scale_is_kept_and_the_job_is_normal() -> None:
     assert (spec.priority, spec.extensions["<Priority>"]) == (2000, "<Priority>1032847</Priority>")
 
 
-def test_a_held_job_is_held_until_a_person_releases_it() -> None:
-    spec = job("<Hold>System</Hold><Hold>User</Hold>")
-    assert spec.hold_until == HELD
-    assert {"<Hold>", "<Hold>#2"} <= spec.extensions.keys()
+def test_each_hold_has_its_name_beside_the_time_from_which_on_the_job_is_eligible() -> None:
+    spec = job("<Hold>System</Hold><Hold>User</Hold><Hold>user</Hold><EligibleTime>1500000000</EligibleTime>")
+    assert (spec.holds, spec.hold_until, spec.extensions.keys()) == (("system", "user"), 1.5e9, {"<Id>"})
+
+
+def test_deadlines_suspension_and_limits_have_their_fields() -> None:
+    spec = job(
+        f"{X}<DeadlineTime>1500000000</DeadlineTime><Suspendable>true</Suspendable>"
+        '<ResourceLimit name="CPUTime">1:00:01</ResourceLimit>'
+        '<ResourceLimit name="OpenFiles" type="Soft">64</ResourceLimit>'
+        '<ResourceLimit name="OpenFiles" type="Hard">128</ResourceLimit>'
+        '<ResourceLimit name="StackSize" type="Hard">8 MB</ResourceLimit>'
+    )
+    assert (spec.end_by, spec.suspendable) == (1.5e9, True)
+    assert spec.resource_limits == (
+        ResourceLimit("cpu", 3601, 3601),
+        ResourceLimit("nofile", 64, 128),
+        ResourceLimit("stack", None, 8 * 2**20),
+    )
+
+
+def test_a_limit_of_memory_is_one_of_the_address_space_and_the_lower_of_two_counts() -> None:
+    limit = "<ResourceLimit name='{}'>{} GB</ResourceLimit>"
+    text = limit.format("MaxMemory", 2) + limit.format("MaxSwap", 1)
+    assert job(text).resource_limits == (ResourceLimit("as", 2**30, 2**30),)
+    assert told(text, Kind.APPROXIMATED) == [
+        "ResourceLimit MaxMemory: it limits the address space of each process"
+    ]
+
+
+@pytest.mark.parametrize("value", ["unlimited", "-1", "5 parsecs", "9" * 30, "1:2:3:4"])
+def test_a_limit_that_is_no_number_leaves_that_of_the_node(value: str) -> None:
+    text = f"<ResourceLimit name='CpuTime'>{value}</ResourceLimit>"
+    assert job(text).resource_limits == ()
+    assert [what for what in told(text, Kind.NOT_SUPPORTED) if "limit of the node counts" in what]
+
+
+def test_limits_of_a_task_group_are_its_own() -> None:
+    limit = "<ResourceLimit name='FileSize'>{}</ResourceLimit>"
+    spec = job(f"{limit.format(9)}<TaskGroup>{X}{limit.format(5)}</TaskGroup><TaskGroup>{X}</TaskGroup>")
+    assert spec.resource_limits == (ResourceLimit("fsize", 9, 9),)
+    assert [one.resource_limits for one in spec.tasks] == [(ResourceLimit("fsize", 5, 5),), ()]
+
+
+@pytest.mark.parametrize("limit", ["MaxDisk", "MaxNetwork", "MaxFileIO", "MaxProcessors", "Odd"])
+def test_limits_that_the_system_does_not_keep_are_told_and_kept(limit: str) -> None:
+    text = f"<ResourceLimit name='{limit}'>5</ResourceLimit>"
+    assert job(text).resource_limits == ()
+    assert limit in job(text).extensions["<ResourceLimit>"]
+    assert told(text, Kind.NOT_SUPPORTED) == [
+        f"ResourceLimit {limit} 5: the system keeps no such limit of a process"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("inside", "size", "distribution"),
+    [
+        ("<Processors>4</Processors><NodeCount>3</NodeCount>", (4, 4), Distribution(nodes=3)),
+        ("<Processors>4</Processors><TaskDistribution>2</TaskDistribution>",
+         (4, 4), Distribution(per_node=2)),
+        ("<TaskDistribution type='Rule'>RoundRobin</TaskDistribution><Processors>4</Processors>",
+         (4, 4), Distribution(round_robin=True)),
+        ("<TaskDistribution type='Geometry'>{1,4}{2}{3,5}</TaskDistribution>",
+         (5, 5), Distribution(geometry=((1, 4), (2,), (3, 5)))),
+        ("<NodeCount>3</NodeCount><TaskDistribution>2</TaskDistribution>", (6, 6), Distribution(per_node=2)),
+        ("<NodeCount>3</NodeCount><TaskDistribution type='Rule'>RoundRobin</TaskDistribution>",
+         (3, 3), Distribution(nodes=3, round_robin=True)),
+    ],
+)  # fmt: skip
+def test_processors_of_a_job_lie_on_nodes_as_it_says(
+    inside: str, size: tuple[int, int], distribution: Distribution
+) -> None:
+    found = task(f"{X}{inside}")
+    assert (found.minimum, found.maximum, found.distribution) == (*size, distribution)
+
+
+def test_three_nodes_and_four_tasks_are_two_on_one_node_and_one_on_each_of_two() -> None:
+    found = task(f"<TaskGroup>{X}<TaskCount>4</TaskCount><NodeCount>3</NodeCount></TaskGroup>")
+    assert (found.instances, found.minimum, found.distribution) == (4, 1, Distribution(nodes=3))
+
+
+def test_a_geometry_says_how_many_tasks_there_are_when_nothing_else_does() -> None:
+    text = "<TaskDistribution type='Geometry'>{1,3}{2}</TaskDistribution>"
+    assert task(f"<TaskGroup>{X}{text}</TaskGroup>").instances == 3
+    other = f"<TaskGroup>{X}<TaskCount>4</TaskCount>{text}</TaskGroup>"
+    assert task(other).distribution is None
+    assert "TaskDistribution Geometry: it does not number 4 tasks from 1: it is left out" in told(
+        other, Kind.APPROXIMATED
+    )
+
+
+def test_tasks_of_task_groups_start_together_and_a_single_process_does_not() -> None:
+    assert job(f"<TaskGroup>{X}</TaskGroup><TaskGroup>{X}</TaskGroup>").together
+    assert job(f"<TaskGroup>{X}<TaskCount>2</TaskCount></TaskGroup>").together
+    assert not job(f"{X}<Processors>8</Processors>").together
+    assert not job(f"<TaskGroup>{X}<Processors>8</Processors></TaskGroup>").together
 
 
 def group(jobs: str) -> Meant:
@@ -278,15 +501,33 @@ def test_dependencies_in_a_group_are_links_by_id_and_by_name() -> None:
         "<Job><Id>c</Id><Dependency designator='JobName'>x</Dependency><Dependency>b</Dependency></Job>"
     )
     assert found.links == tuple(Link(*pair, Condition.ON_SUCCESS) for pair in ((1, 0), (2, 0), (2, 1)))
-    assert [spec.extensions["group.Id"] for spec in found.jobs] == ["g"] * 3
+    assert [spec.job_group for spec in found.jobs] == ["g"] * 3
 
 
-def test_a_dependency_that_headnode_cannot_wait_for_is_told_and_kept() -> None:
+@pytest.mark.parametrize("condition", Condition)
+def test_a_job_waits_on_each_condition_for_a_job_of_its_group_or_for_one_that_is_there(
+    condition: Condition,
+) -> None:
     found = group(
-        "<Job><Id>a</Id></Job><Job><Id>b</Id><Dependency condition='OnFailure'>a</Dependency></Job>"
+        f"<Job><Id>a</Id></Job><Job><Id>b</Id><Dependency condition='{condition}'>a</Dependency>"
+        f"<Dependency condition='{condition}' designator='JobId'>17</Dependency></Job>"
+    )
+    assert found.links == (Link(1, 0, condition),)
+    assert [*dependencies(found.jobs[1])] == [(17, condition)]
+
+
+def test_the_name_and_the_description_of_a_group_are_those_of_its_jobs() -> None:
+    text = "<JobGroup><Id>g</Id><Name>flow</Name><Description>d</Description><Job><Id>a</Id></Job></JobGroup>"
+    (spec,) = jobs_in(read_document(text)[0]).jobs
+    assert (spec.job_group, spec.description, spec.extensions["group.Id"]) == ("flow", "d", "g")
+
+
+def test_a_dependency_on_a_job_that_is_nowhere_is_told_and_kept() -> None:
+    found = group(
+        "<Job><Id>a</Id></Job><Job><Id>b</Id><Dependency designator='JobName'>nobody</Dependency></Job>"
     )
     assert found.links == ()
-    assert "OnFailure" in found.jobs[1].extensions["<Dependency>"]
+    assert "nobody" in found.jobs[1].extensions["<Dependency>"]
     assert [one.kind for one in found.report if "Dependency" in one.what] == [Kind.NOT_SUPPORTED]
 
 
@@ -299,13 +540,13 @@ def test_jobs_that_are_defined_elsewhere_are_told() -> None:
 @pytest.mark.parametrize(
     "unsupported",
     [
-        "<DeadlineTime{}>1500000000</DeadlineTime>",
-        "<ResourceLimit name='CpuTime'{}>9</ResourceLimit>",
-        "<Requested><Node aggregation='Pattern'{}>n.*</Node></Requested>",
-        "<Architecture{}>x86</Architecture>",
-        "<Dependency condition='OnExit'{}>5</Dependency>",
+        "<Checkpointable{}>true</Checkpointable>",
+        "<ResourceLimit name='MaxDisk'{}>9</ResourceLimit>",
+        "<Requested><Feature aggregation='Pattern' op='NE'{}>n.*</Feature></Requested>",
+        "<Network{}>myrinet</Network>",
+        "<Dependency condition='OnExit' designator='JobName'{}>nobody</Dependency>",
         "<TaskGroup><Priority{}>5</Priority></TaskGroup>",
-        "<TaskGroup><TaskDistribution type='Rule'{}>RoundRobin</TaskDistribution></TaskGroup>",
+        "<TaskGroup><TaskDistribution type='Rule'{}>Diagonal</TaskDistribution></TaskGroup>",
     ],
 )
 def test_what_is_not_supported_refuses_is_told_or_is_silent_by_its_policy(unsupported: str) -> None:
@@ -324,15 +565,15 @@ def test_what_is_not_supported_refuses_is_told_or_is_silent_by_its_policy(unsupp
 
 
 def test_a_policy_counts_for_all_that_is_inside() -> None:
-    text = "<Job awarenessPolicy='Reject'><Id>1</Id><Suspendable>true</Suspendable></Job>"
-    with pytest.raises(BadRequest, match="Suspendable True: jobs are not suspended"):
+    text = "<Job awarenessPolicy='Reject'><Id>1</Id><Checkpointable>true</Checkpointable></Job>"
+    with pytest.raises(BadRequest, match="Checkpointable True: Headnode writes no checkpoints"):
         jobs_in(read_document(text)[0])
 
 
 def test_an_interactive_job_and_a_job_for_another_machine_are_refused() -> None:
     with pytest.raises(BadRequest, match="no interactive jobs"):
         job("<Interactive>true</Interactive>")
-    with pytest.raises(BadRequest, match="for the machine 'Colony'"):
+    with pytest.raises(BadRequest, match="Machine 'Colony': the job is for that one"):
         meant("<Machine>Colony</Machine>", machine="here")
     assert meant("<Machine>Colony</Machine>", machine="colony").jobs
 
@@ -341,6 +582,12 @@ def test_what_became_of_the_job_elsewhere_is_no_input_but_told() -> None:
     text = "<State>Completed</State><ExitCode>3</ExitCode><Delivered><Processors>4</Processors></Delivered>"
     assert {what.partition(":")[0] for what in told(text, Kind.NOTE)} == {"State", "ExitCode", "Delivered"}
     assert job(text).minimum is None
+
+
+def test_a_task_group_of_no_tasks_is_told_to_run_nothing() -> None:
+    text = f"<TaskGroup><TaskCount>0</TaskCount>{X}</TaskGroup>"
+    assert job(text).tasks == ()
+    assert told(text, Kind.APPROXIMATED) == ["TaskCount 0: nothing of the task group is run"]
 
 
 def test_a_million_tasks_are_one_task_and_more_are_refused() -> None:

@@ -13,9 +13,11 @@ from headnode.core.formats.sss import Version, read_document, write_document
 from headnode.core.formats.sss.meaning import document_of, jobs_in
 from headnode.core.model.checks import check
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.job import JobSpec, Licence, NodeGroupOp, UnitType
+from headnode.core.model.job import Alternative, JobSpec, Licence, NodeGroupOp, TaskAlternative, UnitType
+from headnode.core.model.limits import ResourceLimit
+from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.quantities import FOREVER, Instant, Priority, Seconds
-from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.model.task import Distribution, TaskSpec, TaskType
 
 from .specs import elements, pairs, texts
 
@@ -48,8 +50,44 @@ commands = (
     )
     | texts
 )
+ids = st.lists(st.integers(1, 99), max_size=2, unique=True).map(tuple)
 node_lists = st.lists(st.sampled_from(["n1", "n2", "n3"]), max_size=3).map(tuple)
 spans = st.sampled_from([FOREVER, Seconds(60.0), Seconds(3600.0), Seconds(0.5), Seconds(1e10)])
+either = st.sampled_from([(), (), ("a",), ("a", "b")])
+needs = st.just(NodeNeeds()) | st.builds(
+    NodeNeeds,
+    names=st.sampled_from([(), (), ("n1",), ("n1", "n2")]),
+    excluded=st.sampled_from([(), ("n9",)]),
+    patterns=st.sampled_from([(), ("n.*",), ("n[1-3]", "m.*")]),
+    excluded_patterns=st.sampled_from([(), ("x.*",)]),
+    features=st.sampled_from([(), (("a",),), (("a", "b"),), (("a",), ("b", "c"))]),
+    feature_patterns=st.sampled_from([(), ("gpu.*",)]),
+    lacking=either,
+    architectures=either,
+    systems=either,
+    minimum_memory=st.sampled_from([0, 0, 512]),
+    minimum_disk=st.sampled_from([0, 7]),
+    minimum_swap=st.sampled_from([0, 9]),
+    minimum_speed=st.sampled_from([0, 0, 0, 1]),
+)
+placed = st.none() | st.sampled_from(
+    [
+        *(Distribution(), Distribution(per_node=2), Distribution(nodes=1), Distribution(nodes=3)),
+        *(Distribution(round_robin=True), Distribution(nodes=2, round_robin=True)),
+        *(Distribution(per_node=1, round_robin=True), Distribution(geometry=((1, 3), (2,)))),
+    ]
+)
+limits = st.lists(
+    st.builds(
+        ResourceLimit,
+        st.sampled_from(["cpu", "core", "nofile", "as", "strange"]),
+        st.sampled_from([None, 1, 9]),
+        st.sampled_from([None, 9, 10]),
+    ),
+    max_size=2,
+    unique_by=lambda one: one.name,
+).map(tuple)
+moments = st.sampled_from([None, None, Instant(0.0), Instant(1.5e9), Instant(0.5), Instant(5e9)])
 codes = st.none() | st.just(((0, 0), (3, 7)))
 
 
@@ -71,6 +109,9 @@ def tasks(draw: st.DrawFn, *, plain: bool) -> TaskSpec:
         "required_nodes": draw(st.sampled_from([(), (), ("n1",), ("n1", "n2")])),
         "properties": draw(pairs),
         "extensions": draw(elements),
+        "needs": draw(needs),
+        "distribution": draw(placed),
+        "resource_limits": draw(limits),
         "kind": TaskType.SWEEP if swept else TaskType.BASIC,
     }
     fields |= {name: draw(words) for name in ("standard_input", "standard_output", "standard_error")}
@@ -115,8 +156,8 @@ def jobs(draw: st.DrawFn, *, plain: bool = False) -> JobSpec:
         "minimum_memory": draw(st.none() | st.just(low)),
         "maximum_memory": draw(st.none() | st.just(high)),
         "minimum_processors_per_node": draw(st.none() | st.integers(1, 8)),
-        "parents": tuple(draw(st.lists(st.integers(1, 99), max_size=2, unique=True))),
-        "hold_until": draw(st.sampled_from([None, Instant(0.0), Instant(1.5e9), Instant(0.5), Instant(5e9)])),
+        "parents": draw(ids),
+        "hold_until": draw(moments),
         "notify_on_start": draw(st.booleans()),
         "notify_on_completion": draw(st.booleans()),
         "email": draw(st.sampled_from(["", "ann@example.org", "mailto:x", "http://x"])),
@@ -125,6 +166,15 @@ def jobs(draw: st.DrawFn, *, plain: bool = False) -> JobSpec:
         ),
         "properties": draw(pairs),
         "extensions": draw(elements),
+        "description": draw(texts),
+        "job_group": draw(st.sampled_from(["", "", "g", " g"])),
+        "needs": draw(needs),
+        "together": draw(st.booleans()),
+        **{field: draw(ids) for field in ("after_failure", "after_exit", "after_start")},
+        "holds": draw(st.sampled_from([(), ("user",), ("system", "Maintenance")])),
+        "end_by": draw(moments),
+        "suspendable": draw(st.booleans()),
+        "resource_limits": draw(limits),
         "tasks": found,
     }
     if not any(task.node_group for task in found):
@@ -135,7 +185,32 @@ def jobs(draw: st.DrawFn, *, plain: bool = False) -> JobSpec:
             "node_group_op": draw(st.sampled_from(NodeGroupOp)),
             "task_retry_limit": draw(st.integers(0, 2)),
         }
-    return JobSpec(**fields)
+    spec = JobSpec(**fields)
+    return replace(spec, alternatives=tuple(draw(st.lists(other_requests(spec), max_size=2))))
+
+
+def other_requests(spec: JobSpec) -> st.SearchStrategy[Alternative]:
+    """Other requests of a job, of the kinds that documents have: of the job, of one of its tasks, or both."""
+    of_job = {
+        "minimum": st.just(4),
+        "maximum": st.just(40),
+        "run_time": st.sampled_from([Seconds(60.0), Seconds(30.0)]),
+        "needs": needs,
+        "requested_nodes": node_lists,
+        "minimum_memory": st.just(77),
+        "licences": st.just((Licence("a", 1),)),
+        "exclusive": st.just(True),
+    }
+    of_task = st.fixed_dictionaries(
+        {}, optional={"needs": needs, "run_time": st.just(Seconds(60.0)), "distribution": placed}
+    )
+    count = len(spec.tasks)
+    several = st.lists(of_task.map(lambda each: TaskAlternative(**each)), min_size=count, max_size=count)
+    return st.builds(
+        lambda job, own: Alternative(**job, tasks=tuple(own)),
+        st.fixed_dictionaries({}, optional=of_job),
+        st.just([]) | several,
+    )
 
 
 def is_possible(spec: JobSpec) -> bool:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headnode.core.formats.sss.patterns import MOST_CHARACTERS, compile_pattern, matching
 from headnode.core.model.errors import BadRequest
+from headnode.core.model.patterns import MOST_CHARACTERS, compile_pattern, matching
 
 WORDS = ["".join(signs) for length in range(5) for signs in product("ab1", repeat=length)]
 PIECES = """

@@ -59,6 +59,7 @@ WRONG = {
     job("<Memory>NaN</Memory>"): ("number", "'NaN' is not a number"),
     job("<Memory>1e999</Memory>"): ("number", "'1e999' is not a number"),
     job('<Memory units="MiB">1</Memory>'): ("unit", "'MiB' is no unit of bytes"),
+    job('<Memory units="XB">1</Memory>'): ("unit", "'XB' is no unit of bytes"),
     job("<Charge>cheap</Charge>"): ("number", "'cheap' is not a number"),
     job("<Priority>1.5</Priority>"): ("number", "'1.5' is not a whole number"),
     job("<Interactive>True</Interactive>"): ("flag", "'True' is not true or false"),
@@ -172,6 +173,7 @@ def test_what_the_specification_forbids_is_refused_with_its_place(text: str) -> 
     assert (refusal.code, words in refusal.what) == (code, True), refusal
     assert refusal.what.startswith("line ")
     assert refusal.fix
+    assert "<Unit" not in refusal.fix  # names are told, not objects of Python
 
 
 def test_jobs_that_wait_for_each_other_are_refused_with_the_circle() -> None:

@@ -9,10 +9,53 @@ from headnode.core.formats.term_names import JOB_TERMS, TASK_TERMS, split_terms
 from headnode.core.formats.terms import read_job_terms, read_task_terms, read_terms
 from headnode.core.model.errors import BadRequest, Broken
 from headnode.core.model.job import JobSpec, Licence, NodeGroupOp, OrderKey, UnitType
+from headnode.core.model.limits import ResourceLimit
+from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.quantities import FOREVER, Instant
-from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.model.task import Distribution, TaskSpec, TaskType
 
+NEEDS_EXAMPLES = [
+    ("feature", "gpu,big| huge", "needs", NodeNeeds(features=(("gpu",), ("big", "huge")))),
+    ("features", "gpu", "needs", NodeNeeds(features=(("gpu",),))),
+    ("lacking", "old,slow", "needs", NodeNeeds(lacking=("old", "slow"))),
+    ("featurepattern", "gpu-.{1,2}", "needs", NodeNeeds(feature_patterns=("gpu-.{1,2}",))),
+    ("architecture", "x86_64,aarch64", "needs", NodeNeeds(architectures=("x86_64", "aarch64"))),
+    ("arch", "x86_64", "needs", NodeNeeds(architectures=("x86_64",))),
+    ("system", "Linux", "needs", NodeNeeds(systems=("Linux",))),
+    ("os", "Linux", "needs", NodeNeeds(systems=("Linux",))),
+    ("onlynodes", "n1 n2", "needs", NodeNeeds(names=("n1", "n2"))),
+    ("avoidnodes", "n1,n2", "needs", NodeNeeds(excluded=("n1", "n2"))),
+    ("nodepattern", "n[1,2]", "needs", NodeNeeds(patterns=("n[1,2]",))),
+    ("avoidpattern", "n.*", "needs", NodeNeeds(excluded_patterns=("n.*",))),
+    ("diskpernode", "1000", "needs", NodeNeeds(minimum_disk=1000)),
+    ("swappernode", "10", "needs", NodeNeeds(minimum_swap=10)),
+    ("virtualpernode", "10", "needs", NodeNeeds(minimum_virtual=10)),
+    ("speedpernode", "2400", "needs", NodeNeeds(minimum_speed=2400)),
+    (
+        "resourcelimit",
+        "nofile=1024,as=1 GB:2 GB,cpu=:9",
+        "resource_limits",
+        (
+            ResourceLimit("nofile", 1024, 1024),
+            ResourceLimit("as", 2**30, 2**31),
+            ResourceLimit("cpu", None, 9),
+        ),
+    ),
+]
 JOB_EXAMPLES = [
+    *NEEDS_EXAMPLES,
+    ("aftersuccess", "1,2", "parents", (1, 2)),
+    ("afterfailure", "1", "after_failure", (1,)),
+    ("afterexit", "1,2", "after_exit", (1, 2)),
+    ("afterstart", "3", "after_start", (3,)),
+    ("endby", "2030-01-02T03:04:05Z", "end_by", 1893553445),
+    ("deadline", "2030-01-02T03:04:05Z", "end_by", 1893553445),
+    ("holds", "data,review", "holds", ("data", "review")),
+    ("hold", "data", "holds", ("data",)),
+    ("suspendable", "true", "suspendable", True),
+    ("together", "true", "together", True),
+    ("description", "what, for; whom", "description", "what, for; whom"),
+    ("jobgroup", "night", "job_group", "night"),
     ("jobname", "j", "name", "j"),
     ("name", "j", "name", "j"),
     ("priority", "abovenormal-10", "priority", 2990),
@@ -58,6 +101,10 @@ JOB_EXAMPLES = [
     ("user", "anna", "run_as", "anna"),
 ]
 TASK_EXAMPLES = [
+    *NEEDS_EXAMPLES,
+    ("memorypernode", "500", "needs", NodeNeeds(minimum_memory=500)),
+    ("corespernode", "8", "needs", NodeNeeds(minimum_processors=8)),
+    ("distribution", "per-node=2", "distribution", Distribution(per_node=2)),
     ("name", "t", "name", "t"),
     ("taskname", "t", "name", "t"),
     ("command", "a b", "command", "a b"),
@@ -110,6 +157,39 @@ def test_every_task_option_reaches_its_field(name: str, text: str, field: str, v
 def test_no_option_is_without_an_example() -> None:
     assert {row[0] for row in JOB_EXAMPLES} == set(JOB_TERMS)
     assert {row[0] for row in TASK_EXAMPLES} == set(TASK_TERMS)
+
+
+def test_an_option_of_nodes_leaves_what_others_said_of_them_and_nothing_takes_it_away() -> None:
+    base = read_job_terms({"feature": "gpu", "lacking": "old"})
+    changed = read_job_terms({"arch": "x86_64", "lacking": "", "diskpernode": "5"}, base)
+    assert changed.needs == NodeNeeds(features=(("gpu",),), architectures=("x86_64",), minimum_disk=5)
+    gone = read_job_terms({"feature": "", "arch": "", "diskpernode": "", "resourcelimit": ""}, changed)
+    assert gone.needs == NodeNeeds()
+
+
+def test_a_deadline_may_be_in_minutes_and_nothing_takes_it_away() -> None:
+    spec = read_job_terms({"endby": "90"}, now=Instant(100.0))
+    assert spec.end_by == 5500
+    assert read_job_terms({"endby": ""}, spec).end_by is None
+
+
+@pytest.mark.parametrize(
+    ("text", "layout"),
+    [
+        ("pernode=2", Distribution(per_node=2)),
+        ("nodes = 3", Distribution(nodes=3)),
+        ("Round-Robin", Distribution(round_robin=True)),
+        ("{1,3} {2}", Distribution(geometry=((1, 3), (2,)))),
+        (" ", None),
+    ],
+)
+def test_a_distribution_has_four_ways(text: str, layout: Distribution | None) -> None:
+    assert read_task_terms({"distribution": text}).distribution == layout
+
+
+@pytest.mark.parametrize("text", ["2", "per_node=x", "{1,2", "{a}", "{}{", "nodes=1,per-node=2", "nodes=0"])
+def test_no_other_distribution_is_understood(text: str) -> None:
+    assert refusal({}, {"distribution": text}).code == "distribution"
 
 
 @pytest.mark.parametrize(
@@ -195,7 +275,7 @@ def test_an_empty_job_that_was_made_before_takes_the_unit_of_its_first_task() ->
     [
         ({"priorty": "1"}, [], "unknown-option", "did you mean 'priority'?"),
         ({}, [{"stdot": "x"}], "unknown-option", "did you mean 'stdout'?"),
-        ({"zzz": "1"}, [], "unknown-option", "choose one of askednodes"),
+        ({"zzz": "1"}, [], "unknown-option", "choose one of afterexit"),
         ({"password": "x"}, [], "no-passwords", "system knows who you are"),
         ({"numcores": "2", "NumProcessors": "3"}, [], "given-twice", "'numprocessors' once"),
         ({"numcores": "2", "numnodes": "2"}, [], "unit-mismatch", "give one"),

@@ -9,7 +9,7 @@ from headnode.core.launching.recipe import Preparation, Recipe, argv_of, recipe
 from headnode.core.lifecycle.events import Place
 from headnode.core.model.job import JobSpec, UnitType
 from headnode.core.model.quantities import JobId, Seconds
-from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.model.task import Distribution, TaskSpec, TaskType
 
 HERE: Place = (("n1", (2, 3)),)
 BASE = {"HOME": "/home/ann", "USER": "ann", "PATH": "/usr/bin:/bin"}
@@ -155,6 +155,34 @@ def test_nodes_are_counted_in_the_unit_of_the_job(unit: UnitType, nodes: str) ->
     assert environment["CCP_NODES_CORES"] == "2 n1 8 n2 4"
     assert environment["CCP_NUMCPUS"] == "12"
     assert environment["CCP_COREIDS"] == "0 1 2 3 4 5 6 7"
+
+
+@pytest.mark.parametrize(
+    ("distribution", "hosts"),
+    [
+        (None, "n1 n1 n1 n2 n2"),
+        (Distribution(round_robin=True), "n1 n2 n1 n2 n1"),
+        (Distribution(per_node=2), "n1 n1 n2 n2"),
+        (Distribution(geometry=((1, 5), (2, 3, 4))), "n2 n1 n1 n1 n2"),
+    ],
+)
+def test_the_list_of_hosts_has_one_word_for_each_process_as_they_are_distributed(
+    distribution: Distribution | None, hosts: str
+) -> None:
+    place: Place = (("n1", (0, 1, 2)), ("n2", (0, 1)))
+    task = TaskSpec(command="x", minimum=5, maximum=5, distribution=distribution)
+    assert made(task, place=place).environment["HEADNODE_HOSTS"] == hosts
+    nodes = made(task, spec=JobSpec(unit=UnitType.NODE), place=place)
+    assert len(nodes.environment["HEADNODE_HOSTS"].split()) == 2
+
+
+def test_a_list_of_hosts_that_is_too_long_says_overflow() -> None:
+    def listed(last: str) -> str:
+        place: Place = (("n" * 63, tuple(range(1023))), (last, (0,)))
+        return made(TaskSpec(command="x"), place=place).environment["HEADNODE_HOSTS"]
+
+    assert len(listed("n" * 64)) == 65536
+    assert listed("n" * 65) == OVERFLOW
 
 
 def test_a_node_list_that_is_too_long_says_overflow_and_one_that_just_fits_does_not() -> None:

@@ -7,12 +7,16 @@ import random
 import pytest
 from worlds import ADA, BOB, ROOT, World
 
-from headnode.core.lifecycle import arrows, fold_instances, fold_nodes
+from headnode.core.lifecycle import arrows, fold_instances, fold_nodes, fold_suspension
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle import fold as folding
+from headnode.core.lifecycle.events import JobCreated
+from headnode.core.lifecycle.parents import Fate, fate_of
 from headnode.core.lifecycle.records import decode_spec
+from headnode.core.lifecycle.states import JobState
+from headnode.core.model.dependencies import FIELDS, Condition, Link, parents
 from headnode.core.model.errors import Refused
-from headnode.core.model.job import JobSpec
+from headnode.core.model.job import Alternative, JobSpec, TaskAlternative
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import FOREVER, Instant, JobId, Priority, Seconds
 from headnode.core.model.task import TaskSpec, TaskType
@@ -31,9 +35,11 @@ class Player:
 
     def step(self) -> None:
         move = self.random.choice(
-            [self.submit] * 4 + [self.end] * 8 + [self.start] * 4
+            [self.submit] * 3 + [self.submit_several] + [self.end] * 8 + [self.start] * 4
             + [self.stop, self.stop_task, self.requeue, self.requeue_task, self.modify, self.add_task,
-               self.progress, self.time, self.node, self.node, self.submit_created, self.parameter]
+               self.suspend, self.suspend, self.stopped, self.stopped, self.resume, self.resume, self.hold,
+               self.release, self.progress, self.time, self.node, self.node, self.submit_created,
+               self.parameter]
         )  # fmt: skip
         with contextlib.suppress(Refused):  # a Broken must come through
             move()
@@ -63,10 +69,13 @@ class Player:
         if any(task.depends_on for task in tasks):
             tasks = (*tasks, TaskSpec(name="z", command="x", rerunnable=True))
         minimum = r.choice((None, None, 3))
+        together = bool(tasks) and minimum is None and r.random() < 0.15
         return JobSpec(
+            together=together,
+            alternatives=tuple(self.alternative(tasks) for _ in range(r.choice((0, 0, 0, 1, 2)))),
             priority=Priority(r.choice((1000, 2000, 2000, 3000))),
             minimum=minimum,
-            maximum=r.choice((None, 5)) if minimum is None else r.choice((3, 5)),
+            maximum=(None if together else r.choice((None, 5))) if minimum is None else r.choice((3, 5)),
             exclusive=r.random() < 0.2,
             run_time=Seconds(r.choice((FOREVER, FOREVER, 50.0, 200.0))),
             fail_on_task_failure=r.random() < 0.2,
@@ -74,9 +83,29 @@ class Player:
             run_until_canceled=minimum is not None and r.random() < 0.1,
             task_retry_limit=r.choice((0, 0, 1)),
             hold_until=Instant(self.world.clock.now() + 30) if r.random() < 0.1 else None,
-            parents=tuple(sorted(set(r.sample(self.known, min(len(self.known), r.choice((0, 0, 0, 1))))))),
+            holds=r.choice(((),) * 12 + (("user",), ("system", "data"))),
+            end_by=Instant(self.world.clock.now() + r.choice((60, 300))) if r.random() < 0.1 else None,
+            suspendable=r.random() < 0.7,
+            **{r.choice([*FIELDS.values()]): self.some_parents()},
             tasks=tasks,
         )
+
+    def alternative(self, tasks: tuple[TaskSpec, ...]) -> Alternative:
+        r = self.random
+        said = [TaskAlternative(end=r.choice((None, 3, 12)) if task.end else None) for task in tasks]
+        return Alternative(
+            run_time=r.choice((None, Seconds(20.0), FOREVER)),
+            exclusive=r.choice((None, True, False)),
+            tasks=tuple(said) if r.random() < 0.5 else (),
+        )
+
+    def some_parents(self) -> tuple[int, ...]:
+        count = self.random.choice((0, 0, 0, 1))
+        return tuple(self.random.sample(self.known, min(len(self.known), count)))
+
+    def fates(self, *specs: JobSpec) -> dict[int, Fate]:
+        named = {parent for spec in specs for parent in parents(spec)}
+        return {p: fate_of(a) for p in named if (a := self.world.archived(JobId(p)))}
 
     def user(self):  # type: ignore[no-untyped-def]
         return self.random.choice((ROOT, ROOT, ADA, BOB))
@@ -86,11 +115,26 @@ class Player:
 
     def submit(self) -> None:
         spec = self.spec()
-        parents = {p: a.state.value for p in spec.parents if (a := self.world.archived(JobId(p)))}
+        submit = self.random.random() < 0.9
         events = self.world.do(
-            c.CreateJob(by=self.user(), spec=spec, submit=self.random.random() < 0.9, parents=parents)
+            c.CreateJob(by=self.user(), spec=spec, submit=submit, parents=self.fates(spec))
         )
         self.known.append(events[0].job)  # type: ignore[union-attr]
+
+    def submit_several(self) -> None:
+        r = self.random
+        specs = tuple(self.spec() for _ in range(r.randint(1, 2)))
+        numbers = range(len(specs))
+        links = tuple(
+            Link(child, parent, r.choice([*Condition]))
+            for parent in numbers
+            for child in numbers
+            if parent < child and r.random() < 0.3
+        )
+        command = c.CreateJobs(
+            by=self.user(), specs=specs, links=links, submit=r.random() < 0.9, parents=self.fates(*specs)
+        )
+        self.known += [event.job for event in self.world.do(command) if isinstance(event, JobCreated)]
 
     def submit_created(self) -> None:
         self.world.do(c.SubmitJob(by=self.user(), job=self.job()))
@@ -142,11 +186,8 @@ class Player:
     def requeue(self) -> None:
         job = self.job()
         archived = self.world.archived(job) if job not in self.world.cluster.jobs else None
-        spec = decode_spec(archived.spec) if archived else None
-        parents = {
-            p: a.state.value for p in (spec.parents if spec else ()) if (a := self.world.archived(JobId(p)))
-        }
-        self.world.do(c.RequeueJob(by=self.user(), job=job, archived=archived, parents=parents))
+        fates = self.fates(decode_spec(archived.spec)) if archived else {}
+        self.world.do(c.RequeueJob(by=self.user(), job=job, archived=archived, parents=fates))
 
     def requeue_task(self) -> None:
         instance = self.random.choice((None, 1))
@@ -165,6 +206,7 @@ class Player:
             (
                 ("priority", Priority(self.random.choice((500, 2500)))),
                 ("run_time", Seconds(300.0)),
+                ("end_by", Instant(self.world.clock.now() + 200.0)),
                 ("name", "n"),
             )
         )
@@ -179,6 +221,32 @@ class Player:
         added = TaskSpec(name="a", command="x", rerunnable=True)
         spec = replace(old, tasks=(*old.tasks, added))
         self.world.do(c.ModifyJob(by=ROOT, job=job, spec=spec, fields=("tasks",)))
+
+    def started_job(self) -> JobId:
+        """Return a job that was started, most often: others are refused anyway."""
+        return JobId(self.random.choice(sorted(self.world.cluster.flows) or self.known or [1]))
+
+    def suspend(self) -> None:
+        self.world.do(c.SuspendJob(by=self.user(), job=self.started_job()))
+
+    def stopped(self) -> None:
+        for job in sorted(self.world.cluster.flows):
+            for report in self.world.nodes.stopped(job):
+                if self.random.random() < 0.8:
+                    self.world.do(report)
+
+    def resume(self) -> None:
+        self.world.do(c.ResumeJob(by=self.user(), job=self.started_job()))
+
+    def hold(self) -> None:
+        name = self.random.choice(("user", "user", "Data", "system"))
+        job = self.random.choice((self.job(), self.started_job()))
+        self.world.do(c.HoldJob(by=self.user(), job=job, name=name))
+
+    def release(self) -> None:
+        held = [job for job, record in self.world.cluster.jobs.items() if record.holds] or [self.job()]
+        name = self.random.choice((None, "user", "data"))
+        self.world.do(c.ReleaseJob(by=self.user(), job=self.random.choice(held), name=name))
 
     def progress(self) -> None:
         self.world.do(c.SetProgress(by=ROOT, job=self.job(), percent=self.random.randint(-1, 101)))
@@ -228,6 +296,7 @@ def tour_of_a_node(world: World) -> None:
     for commands in (
         [c.RegisterNode(facts=facts), c.RegisterNode(facts=NodeFacts(name="tour", processors=2)), "remove"],
         [c.RegisterNode(facts=facts), "approve", "pause", "resume", "remove"],
+        [c.RegisterNode(facts=facts, approved=True), "pause", "remove"],
         [
             c.RegisterNode(facts=facts, approved=True),
             "pause",
@@ -251,6 +320,53 @@ def tour_of_a_graceful_stop(world: World) -> None:
     world.end(job, 1, kind="never-ran")
 
 
+def standing_still(state: JobState, *nodes: int) -> tuple[World, JobId]:
+    """Return a world with a job of two tasks that is in one of the three states of a suspended job."""
+    world = World(*nodes)
+    task = TaskSpec(command="x", rerunnable=True)
+    job = world.submit(task, task, task, minimum=1, maximum=2, suspendable=True)
+    world.do(c.SuspendJob(by=ROOT, job=job))
+    if state is not JobState.SUSPENDING:
+        world.do(*world.nodes.stopped(job))
+    if state is JobState.RESUMING:
+        world.submit(TaskSpec(command="x", minimum=2, maximum=2))
+        world.do(c.ResumeJob(by=ROOT, job=job))
+    assert world.record(job).state is state
+    return world, job
+
+
+def tour_of_standing_still(state: JobState) -> None:
+    """Let everything happen to a suspended job that may."""
+    world, job = standing_still(state, 1, 1)
+    world.do(world.nodes.started(world.nodes.running()[0], world.clock.now()))
+    world.do(c.SetProgress(by=ROOT, job=job, percent=5))
+    world.do(c.StopTask(by=ROOT, job=job, task=3))
+    world.do(c.StopTask(by=ROOT, job=job, task=1))
+    world.end(job, 1, kind="stopped")
+    world.do(c.RequeueTask(by=ROOT, job=job, task=1))
+    changed = decode_spec(world.record(job).spec)
+    world.do(c.ModifyJob(by=ROOT, job=job, spec=changed, fields=("name",)))
+    held = world.nodes.running()[0].place[0][0]
+    lost = "node2" if held == "node1" else "node1"
+    world.do(c.NodeVanished(node=lost), c.GiveUpNode(node=lost))
+    world.do(c.NodeVanished(node=held), c.GiveUpNode(node=held))
+    assert world.record(job).state is JobState.QUEUED  # it has no node left
+    for outcome, codes in (("finished", (0, 0, 0)), ("failed", (0, 1, 0))):
+        world, job = standing_still(state, 2)
+        world.do(c.StopTask(by=ROOT, job=job, task=3)) if outcome == "failed" else None
+        for task, code in zip((1, 2), codes, strict=False):
+            world.end(job, task, exit_code=code)
+        if outcome == "finished":  # the third task has not run yet
+            world.do(c.StopTask(by=ROOT, job=job, task=3))
+        assert world.record(job).state.value == outcome
+    for graceful in (True, False):
+        world, job = standing_still(state, 2)
+        world.do(c.StopJob(by=ROOT, job=job, outcome="canceled", graceful=graceful))
+        for task in (1, 2):
+            world.end(job, task, kind="stopped" if not graceful else "exited")
+        assert world.record(job).state is JobState.CANCELED
+
+
 def test_every_arrow_of_the_three_life_cycles_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that no history takes would be dead, or untested."""
     taken: set[tuple[object, type, object]] = set()
@@ -266,7 +382,7 @@ def test_every_arrow_of_the_three_life_cycles_is_taken(monkeypatch: pytest.Monke
         for module in modules:
             monkeypatch.setattr(module, name, watched)
 
-    spy("job_target", folding, fold_instances)
+    spy("job_target", folding, fold_instances, fold_suspension)
     spy("instance_target", fold_instances)
     spy("node_target", fold_nodes)
     for seed in range(SEEDS):
@@ -275,6 +391,8 @@ def test_every_arrow_of_the_three_life_cycles_is_taken(monkeypatch: pytest.Monke
             player.step()
     tour_of_a_node(World(1))
     tour_of_a_graceful_stop(World(1))
+    for state in (JobState.SUSPENDING, JobState.SUSPENDED, JobState.RESUMING):
+        tour_of_standing_still(state)
     rows = {
         (state, event, to)
         for table in (arrows.JOB_ARROWS, arrows.INSTANCE_ARROWS, arrows.NODE_ARROWS)

@@ -9,6 +9,7 @@ from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import BadRequest, NotAllowed, WrongState
 from headnode.core.model.job import GroupEdge, JobSpec, Licence, UnitType
 from headnode.core.model.node import NodeFacts, NodeState
+from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.task import TaskSpec, TaskType
 
@@ -30,6 +31,18 @@ def test_a_hold_may_be_a_year_ahead_and_no_longer() -> None:
     later = JobSpec(hold_until=Instant(now + YEAR + 1))
     with pytest.raises(BadRequest, match="hold-until"):
         world.do(c.ModifyJob(by=ROOT, job=job, spec=later, fields=("hold_until",)))
+
+
+def test_what_a_waiting_job_asks_of_nodes_may_change_and_not_that_of_a_running_one() -> None:
+    world = World(1)
+    changed = JobSpec(needs=NodeNeeds(features=(("gpu",),)))
+    running = world.submit(TRUE)
+    waiting = world.submit(TRUE)
+    assert world.record(running).state.is_active
+    with pytest.raises(WrongState, match="not-modifiable"):
+        world.do(c.ModifyJob(by=ROOT, job=running, spec=changed, fields=("needs",)))
+    world.do(c.ModifyJob(by=ROOT, job=waiting, spec=changed, fields=("needs",)))
+    assert world.cluster.written(world.record(waiting)).needs == changed.needs
 
 
 @pytest.mark.parametrize(("percent", "good"), [(-1, False), (0, True), (100, True), (101, False)])

@@ -72,3 +72,16 @@ def test_what_cannot_even_be_kept_is_refused_by_its_rule(spec: JobSpec, code: st
             world.do(c.CreateJob(by=ROOT, spec=spec))
         assert refused.value.code == code
     assert not world.cluster.jobs
+
+
+def test_a_job_waits_for_all_that_its_task_needs_of_the_nodes_it_requires_instead_of_holding_less() -> None:
+    world = two_nodes()
+    guest = world.submit(TaskSpec(command="x", required_nodes=("node1",)), minimum=1, maximum=1)
+    large = TaskSpec(command="x", minimum=2, maximum=2, required_nodes=("node1",))
+    job = world.submit(large, minimum=3, maximum=3)
+    assert world.dispatched(job) == []
+    assert world.record(job).run is None  # it holds nothing that others could use
+    world.end(guest, 1)
+    assert world.dispatched(job) == [(1, 1)]
+    world.end(job, 1)
+    assert world.record(job).state.value == "finished"

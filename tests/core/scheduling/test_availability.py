@@ -15,6 +15,7 @@ from headnode.core.scheduling.kinds import Kinds
 from headnode.core.scheduling.need import need_of
 from headnode.core.scheduling.placement import shares
 from headnode.core.scheduling.view import NodeView, RunningJob, View
+from headnode.testing import gang, part
 from headnode.testing.holding import Held, held_by_running, world
 from headnode.testing.specification import Ground, World, allowed, ways
 
@@ -45,6 +46,15 @@ REQUESTS = [
     asks(3, minutes=2, node_groups=("h", "g"), node_group_op=NodeGroupOp.UNIFORM),
     asks(2, 4, 2),
     asks(2, 4, 2, start_at_maximum=True),
+    gang(part(1), part(2), minutes=2),
+    gang(part(1, 2, apart=True), part(1, excluded=("b",)), minutes=2),
+    gang(part(1, 2), part(1, group="g"), minutes=3),
+    gang(part(2), part(1), minutes=2, exclusive=True),
+    gang(part(1, 2), part(1), minutes=2, unit=UnitType.NODE),
+    gang(part(2), minutes=2, memory=4, licences=(Licence("x", 1),)),
+    gang(part(1, required_nodes=("b",)), part(1, whole=True), minutes=2),
+    asks(2, 4, 2, parts=(part(1, 2, group="g"), part(1, names=("b",)))),
+    asks(1, 3, 2, parts=(part(1, 2, apart=True),)),
 ]
 NODES = [
     node("a", 2, memory=8, groups=("g",)),

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from headnode.core.model.job import JobRequest, Licence, NodeGroupOp, UnitType
+from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.quantities import HIGHEST, JobId, Priority, Seconds
 from headnode.core.scheduling.counterfactuals.axes import LONGEST_LIMIT, Axis, Room, What, axes_of
 from headnode.core.scheduling.counterfactuals.search import (
@@ -20,6 +21,7 @@ from headnode.core.scheduling.counterfactuals.subject import Subject, outcome_of
 from headnode.core.scheduling.counterfactuals.wording import in_words
 from headnode.core.scheduling.policies import POLICIES
 from headnode.core.scheduling.view import NodeView, RunningJob, View
+from headnode.testing import gang, part
 
 from .scenes import INF, asks, node, runs, scene, turn_of
 
@@ -27,6 +29,7 @@ POLICY = sorted(POLICIES)
 MINE = 50
 NORMAL = Priority(2000)
 PLAIN = Room(highest=NORMAL)
+PARTED = 0.4  # so often has a job of a random small world parts
 
 
 def found_for(view: View, request: JobRequest, policy: str = "easy", room: Room | None = None) -> Found:
@@ -112,6 +115,30 @@ def test_every_kind_of_wish_about_nodes_can_be_dropped_while_the_others_stay() -
     assert told(view, asks(1, maximum_memory=10)) == ["on nodes with at most 16 MB of memory instead of 10"]
     uniform = asks(12, node_groups=("gpu", "old"), node_group_op=NodeGroupOp.UNIFORM)
     assert "on nodes of several of its node groups at once" in told(view, uniform)
+
+
+def test_what_a_job_or_one_of_its_tasks_demands_of_nodes_is_offered_to_be_dropped() -> None:
+    view = scene(
+        [node("a", 4, features=("gpu",)), node("b", 4), node("c", 4)],
+        [runs(1, asks(4), ("a", 4), minutes_left=60)],
+    )
+    gpu = {"features": (("gpu",),)}
+    assert told(view, asks(1, needs=NodeNeeds(**gpu))) == ["on any nodes instead of nodes with feature 'gpu'"]
+    assert told(view, gang(part(4), part(1, 2, **gpu), part(1, 1, **gpu))) == [
+        "with tasks 2, 3 on any nodes instead of nodes with feature 'gpu'"
+    ]
+    assert told(view, asks(1, 9, parts=(part(1, 2, **gpu),))) == [
+        "with its tasks on any nodes instead of nodes with feature 'gpu'"
+    ]
+    assert told(view, gang(part(2, required_nodes=("a",)), required_nodes=("a",))) == [
+        "without the nodes its tasks require: a"
+    ]
+
+
+def test_the_size_of_a_gang_is_not_offered_to_be_less_because_its_tasks_make_it() -> None:
+    view = scene([node("a", 4)], [runs(1, asks(1), ("a", 1), minutes_left=60)])
+    assert told(view, asks(4)) == ["with 3 processors instead of 4"]
+    assert told(view, gang(part(1, 4)), room=Room(again=turn_of(60))) == []
 
 
 def test_exclusive_and_single_node_jobs_are_told_what_sharing_and_spreading_would_do() -> None:
@@ -275,9 +302,31 @@ def _request(dice: random.Random, nodes: Sequence[NodeView]) -> JobRequest:
         "unit": dice.choice(list(UnitType)),
         "start_at_maximum": True,
     }
+    if dice.random() < PARTED:
+        return _with_parts(dice, names)
     chosen = dict(dice.sample(sorted(wishes.items(), key=lambda item: item[0]), dice.randint(0, 3)))
     least = dice.randint(1, 8)
     return asks(least, least + dice.choice((0, 0, 4)), minutes=dice.choice((20, 61, 300, INF)), **chosen)
+
+
+def _with_parts(dice: random.Random, names: Sequence[str]) -> JobRequest:
+    """Return a gang, or a job whose tasks share, with what they demand of nodes."""
+    needs: list[dict[str, object]] = [
+        {},
+        {"features": (("x",),)},
+        {"lacking": ("y",)},
+        {"excluded": (dice.choice(names),)},
+        {"minimum_memory": 32, "apart": True},
+        {"group": "y"},
+    ]
+    parts = [part(dice.choice((1, 1, 2)), dice.randint(1, 3), **dice.choice(needs)) for _ in range(2)]  # type: ignore[arg-type]
+    minutes = dice.choice((20, 61, 300, INF))
+    wanted = NodeNeeds(
+        **dice.choice(({}, {}, {"features": (("x",),)}, {"minimum_memory": 20, "lacking": ("y",)}))
+    )
+    if dice.random() < 0.6:
+        return gang(*parts, minutes=minutes, needs=wanted, exclusive=dice.random() < 0.2)
+    return asks(1, dice.randint(2, 8), minutes, parts=tuple(parts), needs=wanted)
 
 
 def milder(axis: Axis, change: Change) -> int | None:

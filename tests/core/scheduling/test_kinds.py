@@ -6,6 +6,7 @@ from headnode.core.model.job import JobRequest, Licence, NodeGroupOp, UnitType
 from headnode.core.scheduling.kinds import Kinds
 from headnode.core.scheduling.need import need_of
 from headnode.core.scheduling.terrain import Terrain
+from headnode.testing import gang, part
 
 from .scenes import asks, node
 
@@ -31,6 +32,10 @@ def kinds(*requests: JobRequest) -> list[tuple[str, bool]]:
         ([asks(1, exclusive=True, memory=4)], [("abc", True), ("d", False)]),
         ([asks(1, requested_nodes=("a", "b", "c"))], [("abc", False), ("d", False)]),
         ([asks(1, requested_nodes=("d",)), WHOLE], [("abc", True), ("d", False)]),
+        ([gang(part(1, 3), part(1, 2, group="g"))], [("abc", False), ("d", False)]),
+        ([gang(part(2, 3), part(1), exclusive=True)], [("abc", True), ("d", False)]),
+        ([asks(1, 9, parts=(part(1, 3, lacking=("x",)),))], [("abc", False), ("d", False)]),
+        ([gang(part(1, 3, names=("a", "b", "c")))], [("abc", False), ("d", False)]),
     ],
 )
 def test_equal_nodes_are_counted_where_only_their_number_matters(
@@ -51,6 +56,12 @@ def test_equal_nodes_are_counted_where_only_their_number_matters(
         asks(1, requested_nodes=("a", "b")),
         asks(1, excluded_nodes=("c",)),
         asks(1, node_groups=("g", "h"), node_group_op=NodeGroupOp.UNIFORM),
+        gang(part(2)),
+        gang(part(1, 2, apart=True)),
+        gang(part(1, whole=True)),
+        gang(part(1), part(1, excluded=("a",))),
+        gang(part(1, names=("a",)), part(1), exclusive=True),
+        asks(1, 9, parts=(part(1, 2, patterns=("[ab]",)),)),
     ],
 )
 @pytest.mark.parametrize("beside", [[], [PARTS]])

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from headnode.core.model.job import JobRequest
 from headnode.core.model.quantities import NEVER
 from headnode.core.scheduling.decision import Why
 from headnode.core.scheduling.policies import DEFAULT, POLICIES
 from headnode.core.scheduling.view import RunningJob, View
+from headnode.testing import gang, part
 
 from .scenes import INF, MINUTE, NOW, asks, node, runs, scene, started
 
@@ -32,11 +34,20 @@ def view_of(text: str) -> View:
     count, size = numbers(next(lines(text, "nodes")))
     nodes = [node(f"n{number}", size) for number in range(1, count + 1)]
     running = [_running(line, size) for line in lines(text, "running")]
-    queue = [
-        (job, asks(wants, minutes=rest[0] if rest else INF))
-        for job, wants, *rest in map(numbers, lines(text, "queue"))
-    ]
-    return scene(nodes, running, queue)
+    return scene(nodes, running, [_queued(line) for line in lines(text, "queue")])
+
+
+def _queued(line: str) -> tuple[int, JobRequest]:
+    if " together " in line:
+        parts = [part(int(size), int(times)) for times, size in re.findall(r"(\d+) of (\d+)", line)]
+        return numbers(line)[0], gang(*parts, minutes=numbers(line)[-1])
+    own, *others = line.split(", or ")
+    job, *wants = numbers(own)
+    return job, _asked(wants, others=tuple(_asked(numbers(other)) for other in others))
+
+
+def _asked(wants: list[int], **more: object) -> JobRequest:
+    return asks(wants[0], minutes=wants[1] if len(wants) > 1 else INF, **more)
 
 
 def _running(line: str, size: int) -> RunningJob:
@@ -64,7 +75,7 @@ def promise(text: str) -> tuple[int, float]:
 
 def test_the_page_has_scenes_and_names_every_policy_and_every_reason_a_pass_gives() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    assert len(SCENES) == 3
+    assert len(SCENES) == 6
     assert all(f"`{policy}`" in page for policy in POLICIES)
     assert f"`{DEFAULT}`, the default" in page
     elsewhere = {Why.DEPENDENCY, Why.HOLD}  # such jobs are not in the line yet

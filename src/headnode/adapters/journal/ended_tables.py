@@ -6,6 +6,7 @@ Cost:  every question is a walk over as many index entries as it has answers, ho
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -21,9 +22,24 @@ from headnode.engine.ports import EndedJob, InstanceRow
 _ANY_ID: Final = 2**63 - 1  # above every id
 
 _Key = tuple[JobId, int, int]  # job, task, instance
-_EndedJobFields = tuple[JobId, str, str, str, str, Instant, Instant, bytes]
 _encoder = msgspec.msgpack.Encoder()
-_job_decoder = msgspec.msgpack.Decoder(_EndedJobFields)
+
+
+class _Body(msgspec.Struct, array_like=True):
+    """The fields of `EndedJob`, as they are kept; those added later have defaults."""
+
+    id: JobId
+    owner: str
+    name: str
+    project: str
+    state: str
+    submitted: Instant
+    ended: Instant
+    record: bytes
+    job_group: str = ""
+
+
+_job_decoder = msgspec.msgpack.Decoder(_Body)
 _instance_decoder = msgspec.msgpack.Decoder(Ended)
 
 
@@ -37,6 +53,7 @@ class EndedTables:
         """Forget the jobs; those that are not there are none."""
         gone: Counter[tuple[str, str]] = Counter()
         for job in jobs:
+            self._database.execute("delete from ended_groups where id = ?", (job,))
             found = self._database.execute(
                 "delete from ended_jobs where id = ? returning owner, state", (job,)
             ).fetchall()
@@ -52,6 +69,10 @@ class EndedTables:
             body = _encoder.encode(msgspec.structs.astuple(job))
             rows.append((job.id, job.owner, job.state, body, checksum(body, job.id)))
         self._database.executemany("insert into ended_jobs values (?, ?, ?, ?, ?)", rows)
+        self._database.executemany(
+            "insert into ended_groups values (?, ?)",
+            [(job.id, job.job_group) for job in newest if job.job_group],
+        )
         fresh = Counter((job.owner, job.state) for job in newest)
         self._count((owner, state, jobs) for (owner, state), jobs in fresh.items())
 
@@ -73,6 +94,23 @@ class EndedTables:
         wanted = set(states or self.counts(owner))
         ids = [job for state in wanted for job in self._ids(owner, state, below, limit)]
         found = (self.job(job) for job in sorted(ids, reverse=True)[:limit])
+        return [job for job in found if job is not None]
+
+    def jobs_of_group(
+        self, group: str, owner: str | None, states: Sequence[str], before: int | None, limit: int
+    ) -> list[EndedJob]:
+        """Return up to `limit` ended jobs of a group with ids below `before`, newest id first."""
+        rows = self._database.execute(
+            "select g.id, j.state, j.owner from ended_groups g join ended_jobs j on j.id = g.id "
+            "where g.job_group = ? and g.id < ? order by g.id desc",
+            (group, _ANY_ID if before is None else before),
+        )
+        wanted = (
+            JobId(job)
+            for job, state, whose in rows
+            if owner in (None, whose) and (not states or state in states)
+        )
+        found = (self.job(job) for job in list(islice(wanted, max(limit, 0))))
         return [job for job in found if job is not None]
 
     def jobs_after(self, after: int, limit: int) -> list[EndedJob]:
@@ -177,7 +215,7 @@ class EndedTables:
     def _read_job(self, job: JobId, body: bytes, said: int) -> EndedJob:
         if not is_intact(body, job, said):
             raise damaged(self._path, f"ended job {job} has changed since it was written")
-        return EndedJob(*_job_decoder.decode(body))
+        return EndedJob(*msgspec.structs.astuple(_job_decoder.decode(body)))
 
     def _read_instance(self, job: JobId, task: int, instance: int, body: bytes, said: int) -> InstanceRow:
         name = f"{job}.{task}.{instance}"

@@ -93,6 +93,21 @@ class MemoryJournal:
                 found.append(job)
         return found
 
+    def ended_of_group(
+        self, group: str, *, owner: str | None, states: Sequence[str], before: int | None, limit: int
+    ) -> list[EndedJob]:
+        """Return up to `limit` ended jobs of a group with ids below `before`, newest id first."""
+        found = [
+            job
+            for job in self._ended.values()
+            if group
+            and job.job_group == group
+            and owner in (None, job.owner)
+            and (not states or job.state in states)
+            and (before is None or job.id < before)
+        ]
+        return sorted(found, key=lambda job: -job.id)[: max(limit, 0)]
+
     def ended_after(self, after: int, limit: int) -> list[EndedJob]:
         """Return up to `limit` ended jobs with ids above `after`, in the order of their ids."""
         begin = bisect_right(self._ended_ids, after)

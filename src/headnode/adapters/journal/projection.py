@@ -18,7 +18,9 @@ from headnode.core.lifecycle.events import (
     JobConfigured,
     JobFact,
     JobRequeued,
+    JobResumed,
     JobStarted,
+    JobSuspended,
     TaskRequeued,
 )
 from headnode.core.model.quantities import JobId
@@ -31,7 +33,14 @@ OF_JOB: Final = 1
 OF_INSTANCES: Final = 2
 """Kind of an event of a job's instances: far too many to tell in its history."""
 
-ALLOCATION_EVENTS: Final = (JobStarted, AllocationGrown, AllocationShrunk, AllocationLost)
+ALLOCATION_EVENTS: Final = (
+    JobStarted,
+    AllocationGrown,
+    AllocationShrunk,
+    AllocationLost,
+    JobSuspended,
+    JobResumed,
+)
 """By which a job gets and gives back processors."""
 
 _INSTANCE_EVENTS = (InstancesDispatched, InstancesStarted, InstancesEnded, InstancesStopping)
@@ -121,4 +130,6 @@ def row_of(job: JobId, ended: Ended) -> InstanceRow:
         system_time=ended.system_time,
         peak_memory=ended.peak_memory,
         message=ended.message,
+        average_memory=ended.average_memory,
+        nodes=ended.nodes,
     )

@@ -6,7 +6,7 @@ from typing import Final
 
 from headnode.core.model.errors import Unavailable
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Of the tables below.  A file with a greater number was made by a newer version of Headnode."""
 
 _TABLES: Final = """
@@ -38,6 +38,12 @@ create table predictions (number integer primary key autoincrement, job integer 
 create index predictions_judged on predictions (started, job) where started is not null;
 """
 
+# Only jobs that belong to a group are in it.
+_SINCE_VERSION_3: Final = """
+create table ended_groups (id integer primary key, job_group text not null);
+create index ended_groups_of on ended_groups (job_group, id);
+"""
+
 
 def connect(path: Path) -> sqlite3.Connection:
     """Open the journal file, and make it when there is none.  Readable by nobody but its owner.
@@ -62,7 +68,11 @@ def _settle(database: sqlite3.Connection, path: Path) -> None:
     database.execute("pragma journal_size_limit = 16000000")  # bytes; a snapshot may have made the log longer
     _empty_the_log(database)
     (found,) = database.execute("pragma user_version").fetchone()
-    missing = {0: _TABLES + _SINCE_VERSION_2, 1: _SINCE_VERSION_2}.get(found)
+    missing = {
+        0: _TABLES + _SINCE_VERSION_2 + _SINCE_VERSION_3,
+        1: _SINCE_VERSION_2 + _SINCE_VERSION_3,
+        2: _SINCE_VERSION_3,
+    }.get(found)
     if missing is not None:
         database.executescript(f"begin immediate; {missing} pragma user_version = {VERSION}; commit;")
     elif found != VERSION:

@@ -128,6 +128,13 @@ class SqliteJournal:
         with self._access:
             return self._ended.jobs(owner, states, before, limit)
 
+    def ended_of_group(
+        self, group: str, *, owner: str | None, states: Sequence[str], before: int | None, limit: int
+    ) -> list[EndedJob]:
+        """Return up to `limit` ended jobs of a group with ids below `before`, newest id first."""
+        with self._access:
+            return self._ended.jobs_of_group(group, owner, states, before, limit)
+
     def ended_after(self, after: int, limit: int) -> list[EndedJob]:
         """Return up to `limit` ended jobs with ids above `after`, in the order of their ids."""
         with self._access:

@@ -26,9 +26,10 @@ class InProcessNodes:
     def __init__(self) -> None:
         self._held: dict[tuple[int, int, int], Held] = {}
         self._stopping: set[tuple[int, int, int]] = set()
+        self._suspending: dict[JobId, tuple[int, tuple[str, ...]]] = {}
 
-    def perform(self, events: Sequence[e.Event], cluster: Cluster) -> None:  # noqa: ARG002  (it is an Effects)
-        """Take over what was dispatched; note what is to be stopped."""
+    def perform(self, events: Sequence[e.Event], cluster: Cluster) -> None:
+        """Take over what was dispatched; note what is to be stopped, and what is to stand still."""
         for event in events:
             if isinstance(event, e.InstancesDispatched):
                 for instance, attempt in event.attempts:
@@ -36,6 +37,10 @@ class InProcessNodes:
                     self._held[event.job, event.task, instance] = held
             elif isinstance(event, e.InstancesStopping):
                 self._stopping |= {(event.job, event.task, n) for n in event.instances}
+            elif isinstance(event, e.JobSuspending):
+                record = cluster.jobs.get(event.job)
+                nodes = tuple(record.run.places) if record is not None and record.run is not None else ()
+                self._suspending[event.job] = (event.number, nodes)
 
     def running(self) -> list[Held]:
         """Return what the nodes have, in the order it came."""
@@ -44,6 +49,11 @@ class InProcessNodes:
     def stopping(self) -> Iterator[Held]:
         """Yield what the nodes were told to stop and still have."""
         return (self._held[key] for key in sorted(self._stopping) if key in self._held)
+
+    def stopped(self, job: JobId) -> list[c.ReportSuspended]:
+        """Return the reports that everything of a job stands still, one of each of its nodes."""
+        number, nodes = self._suspending.get(job, (0, ()))
+        return [c.ReportSuspended(node=node, job=job, number=number) for node in nodes]
 
     def started(self, held: Held, at: Instant) -> c.ReportStarted:
         """Return the report that an attempt runs."""

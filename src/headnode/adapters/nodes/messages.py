@@ -15,6 +15,7 @@ from headnode.core.model.quantities import Instant, JobId, Seconds
 
 PROTOCOL = 1
 LARGEST_MESSAGE = 64 * 1024 * 1024  # bytes
+LARGEST_GREETING = 256 * 1024  # bytes, of somebody who was not let in yet
 
 
 class Message(msgspec.Struct, tag=True, frozen=True, array_like=False, omit_defaults=True, gc=False):
@@ -31,6 +32,32 @@ class Live(msgspec.Struct, frozen=True, array_like=True, gc=False):
     running: bool
 
 
+class AskAuthority(Message, frozen=True):
+    """Somebody who knows nobody yet: who vouches for you?  The answer is `AuthorityIs`."""
+
+
+class AuthorityIs(Message, frozen=True):
+    """Head: this certificate (PEM) does; compare it with what the invitation says."""
+
+    certificate: bytes
+
+
+class Join(Message, frozen=True):
+    """A machine with an invitation: let me be the node of these facts, and vouch for my key."""
+
+    protocol: int
+    secret: str
+    facts: NodeFacts
+    request: bytes  # a certificate request, PEM
+
+
+class Joined(Message, frozen=True):
+    """Head: you may; dial again and show this certificate (PEM).  `ready`: nobody need approve you."""
+
+    certificate: bytes
+    ready: bool
+
+
 class Hello(Message, frozen=True):
     """Agent: who I am and all I have.
 
@@ -43,6 +70,8 @@ class Hello(Message, frozen=True):
     open_jobs: tuple[JobId, ...] = ()
     live: tuple[Live, ...] = ()
     ended: tuple[Live, ...] = ()
+    suspended: tuple[JobId, ...] = ()  # jobs of which nothing runs here, or soon nothing, until `Continue`
+    launched: tuple[Live, ...] = ()  # attempts of other nodes that have launched commands here
 
 
 class Begun(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -65,12 +94,12 @@ class Result(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """How one attempt ended.
 
     kind: ``exited``       the program ended by itself: `exit_code` or `signal` says how
-          ``timed-out``    its run time limit was over and it was killed
+          ``timed-out``    a limit that its shepherd keeps was over and it was killed: run time, or `rss`
           ``stopped``      it was killed because the head asked
           ``not-started``  it could not be started; `message` says why and what to do
           ``never-ran``    it was taken back before it started
           ``lost``         its shepherd died; nobody knows how it ended, but it does not run any more
-    Times in seconds, `peak_memory` in kB.
+    Times in seconds, memory in kB: the most there was, and the mean over the time it ran.
     """
 
     task: int
@@ -85,6 +114,7 @@ class Result(msgspec.Struct, frozen=True, array_like=True, gc=False):
     system_time: Seconds = Seconds(0.0)
     peak_memory: int = 0
     message: str = ""
+    average_memory: int = 0
 
 
 class Results(Message, frozen=True):
@@ -95,6 +125,82 @@ class Results(Message, frozen=True):
     results: tuple[Result, ...]
 
 
+class Suspended(Message, frozen=True):
+    """Agent: everything of the job stands still here, by the suspension of this number."""
+
+    job: JobId
+    number: int
+
+
+class OutputRead(Message, frozen=True):
+    """Agent: what `ReadOutput` of this number found; `size` is that of the whole file."""
+
+    number: int
+    data: bytes
+    size: int
+    problem: str = ""  # why nothing was read
+
+
+class Route(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Between which nodes a launched command is told of, and for which attempt; `number` is unique.
+
+    `first` is the first node of the attempt's place, where the launcher is; the command is on `target`.
+    """
+
+    job: JobId
+    task: int
+    instance: int
+    attempt: int
+    number: str
+    first: str
+    target: str
+
+
+class Launch(Message, frozen=True):
+    """First node: run this command for the shell; repeated until `LaunchTaken`.  The head adds the place."""
+
+    route: Route
+    command: str
+    directory: str
+    environment: dict[str, str]
+    place: Place = ()
+
+
+class LaunchPiece(Message, frozen=True):
+    """Either node: something of a launched command, in order; repeated until it is taken.
+
+    back:      it is the target that speaks
+    sequence:  counts the pieces of each direction from 1
+    kind:      ``in``, ``out``, ``err`` with data; ``in-end``, no more input; ``exit``, how it ended;
+               ``gone``, the launcher has gone; ``failed``, at once and out of order: no more will come.
+               With ``exit`` and ``failed`` the data are a sentence about a problem, or nothing.
+    """
+
+    route: Route
+    back: bool
+    sequence: int
+    kind: Literal["in", "in-end", "out", "err", "exit", "gone", "failed"]
+    data: bytes = b""
+    code: int = 0
+
+
+class LaunchTaken(Message, frozen=True):
+    """Either node: all pieces up to this one have been dealt with; said without need to show that we live."""
+
+    route: Route
+    back: bool
+    sequence: int
+
+
+class EndLaunched(Message, frozen=True):
+    """Head: the attempt is over; kill whatever it launched here."""
+
+    job: JobId
+    task: int
+    instance: int
+    attempt: int
+
+
 class JobClosed(Message, frozen=True):
     """Agent: nothing of the job is left here."""
 
@@ -103,6 +209,20 @@ class JobClosed(Message, frozen=True):
 
 class Heartbeat(Message, frozen=True):
     """Agent: I live.  Sent when nothing else was for a while."""
+
+
+class Health(Message, frozen=True):
+    """Agent: what the health check said; `said` is why the node is not well."""
+
+    well: bool
+    said: str = ""
+
+
+class CheckHealth(Message, frozen=True):
+    """Head: run this program now and every so many seconds, and answer `Health` each time; empty: none."""
+
+    program: str
+    every: Seconds
 
 
 class Welcome(Message, frozen=True):
@@ -128,6 +248,7 @@ class OpenJob(Message, frozen=True):
     allocation: Place
     deadline: Instant
     previous_job: JobId | None = None
+    suspendable: bool = False  # it may be told to stand still
 
 
 class Run(Message, frozen=True):
@@ -153,6 +274,34 @@ class Stop(Message, frozen=True):
     force: bool = False
 
 
+class Suspend(Message, frozen=True):
+    """Head: let everything of this job stand still, and start nothing; answer `Suspended`, each time.
+
+    `number` counts the suspensions of the job.
+    """
+
+    job: JobId
+    number: int
+
+
+class Continue(Message, frozen=True):
+    """Head: let everything of this job go on.  `deadline` as in `OpenJob`."""
+
+    job: JobId
+    deadline: Instant
+
+
+class ReadOutput(Message, frozen=True):
+    """Head: read captured output of an instance; a negative offset counts from the end."""
+
+    number: int
+    job: JobId
+    task: int
+    instance: int
+    offset: int
+    most: int  # bytes
+
+
 class CloseJob(Message, frozen=True):
     """Head: the job is over here: kill whatever is left of it and forget it; answer `JobClosed`."""
 
@@ -171,5 +320,22 @@ class Goodbye(Message, frozen=True):
     reason: str = ""
 
 
-FromAgent = Hello | Started | Results | JobClosed | Heartbeat
-FromHead = Welcome | OpenJob | Run | Stop | CloseJob | Ack | Goodbye
+FromStranger = AskAuthority | Join
+ToStranger = AuthorityIs | Joined | Goodbye
+Launching = Launch | LaunchPiece | LaunchTaken
+FromAgent = Hello | Started | Results | Suspended | OutputRead | Launching | JobClosed | Heartbeat | Health
+FromHead = (
+    Welcome
+    | CheckHealth
+    | OpenJob
+    | Run
+    | Stop
+    | Suspend
+    | Continue
+    | ReadOutput
+    | Launching
+    | EndLaunched
+    | CloseJob
+    | Ack
+    | Goodbye
+)

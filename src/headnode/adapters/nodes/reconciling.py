@@ -6,8 +6,8 @@ from headnode.adapters.nodes import messages as m
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.records import LiveInstance
-from headnode.core.lifecycle.states import TaskState
-from headnode.core.model.quantities import JobId
+from headnode.core.lifecycle.states import JobState, TaskState
+from headnode.core.model.quantities import NEVER, JobId
 
 Key = tuple[int, int, int, int]
 
@@ -17,6 +17,29 @@ class Catching(msgspec.Struct, frozen=True):
 
     messages: tuple[m.FromHead, ...]
     lost: tuple[c.ReportEnded, ...]
+
+
+def standing(cluster: Cluster, job: JobId) -> m.Suspend | m.Continue | None:
+    """Return what says whether the processes of a job stand still; None of one that does not run."""
+    record = cluster.jobs.get(job)
+    run = record.run if record is not None else None
+    if record is None or run is None:
+        return None
+    if record.state is JobState.RUNNING:
+        return m.Continue(job=job, deadline=NEVER if run.deadline is None else run.deadline)
+    if run.suspension is None or not record.state.is_active:
+        return None
+    return m.Suspend(job=job, number=run.suspension.number)
+
+
+def still(cluster: Cluster, node: str, hello: m.Hello) -> list[m.FromHead]:
+    """Return what lets jobs stand still on a node that must, and others go on that do not know they may."""
+    found: list[m.FromHead] = []
+    for job, flow in sorted(cluster.flows.items()):
+        message = standing(cluster, job) if node in flow.run.places else None
+        if isinstance(message, m.Suspend) or (message is not None and job in hello.suspended):
+            found.append(message)
+    return found
 
 
 def unwanted(cluster: Cluster, hello: m.Hello) -> list[m.FromHead]:
@@ -46,7 +69,7 @@ def wanted(cluster: Cluster, node: str, hello: m.Hello) -> Catching:
     there: set[Key] = {(x.job, x.task, x.instance, x.attempt) for x in (*hello.live, *hello.ended)}
     messages: list[m.FromHead] = []
     lost: list[c.ReportEnded] = []
-    for job in sorted(cluster.running):
+    for job in sorted(cluster.flows):
         missing, gone, ending = _sort(cluster, job, node, there)
         messages += missing + ending
         if gone:

@@ -8,13 +8,16 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from headnode.adapters.processes.job_journal import Key
+from headnode.adapters.processes.memory import Memory
 from headnode.adapters.processes.spawning import Program
 
 
 class Attempt:
     """One attempt of an instance: what to start, and how it goes."""
 
-    __slots__ = ("ended", "key", "lane", "limit", "process", "program", "started", "usage", "verdict")
+    __slots__ = (
+        *("ended", "key", "lane", "limit", "memory", "process", "program", "started", "usage", "verdict"),
+    )
 
     def __init__(self, key: Key, lane: str, program: Program, limit: float | None) -> None:
         self.key, self.lane, self.program, self.limit = key, lane, program, limit
@@ -24,18 +27,25 @@ class Attempt:
         self.usage: tuple[int, float, float, int] | None = (
             None  # status, user, system, peak; None: still runs
         )
+        self.memory: Memory | None = None  # what was seen of it, once it has run for a while
         self.verdict: tuple[str, str] = ("exited", "")  # the kind of its result, and why
 
 
 def attempts_of(message: list[Any]) -> list[Attempt]:
-    """Read a ``run`` message: task, lane, what the environments share, limit in seconds or None, items."""
-    task, lane, shared, limit, items = message
-    return [_attempt(task, lane, shared, limit, item) for item in items]
+    """Read a ``run`` message: task, lane, shared environment, limit in seconds or None, items, and more.
 
-
-def _attempt(task: int, lane: str, shared: dict[str, str], limit: float | None, item: list[Any]) -> Attempt:
-    instance, attempt, argv, own, *files = item
-    return Attempt((task, instance, attempt), lane, Program(argv, {**shared, **own}, *files), limit)
+    That is limits of processes and whether directories are private: left out when there is nothing to say.
+    """
+    task, lane, shared, limit, items, *more = message
+    asked, private = more or ((), False)
+    limits = tuple((name, soft, hard) for name, soft, hard in asked)
+    found = []
+    for instance, attempt, argv, own, *files in items:
+        program = Program(argv, {**shared, **own}, *files)
+        if more:
+            program = program._replace(limits=limits, private=private)
+        found.append(Attempt((task, instance, attempt), lane, program, limit))
+    return found
 
 
 class Lanes:

@@ -34,15 +34,21 @@ class Endings:
     def __contains__(self, attempt: Attempt) -> bool:
         return attempt.process in self._attempts
 
+    def members(self, mains: Iterable[int], picture: process_tree.Picture) -> set[int]:
+        """Return the living processes of the attempts that are being ended; `mains` as in `look`."""
+        strays = _strays(mains, picture) if self._attempts else []
+        return {
+            process for attempt in self._attempts.values() for process in _members(attempt, picture, strays)
+        }
+
     def look(self, mains: Iterable[int]) -> list[Attempt]:
         """Send what is due; return the attempts of which nothing is left.
 
         `mains` are the processes of all running attempts: none of them is taken for a stray of another.
         """
         began = time.monotonic()
-        picture, own = process_tree.picture(), set(mains)
-        strays = [process for process, seen in picture.items() if seen.parent == os.getpid()]
-        strays = [process for process in strays if process not in own]
+        picture = process_tree.picture()
+        strays = _strays(mains, picture)
         over = [attempt for attempt in self._attempts.values() if self._work_on(attempt, picture, strays)]
         for attempt in over:
             del self._attempts[attempt.process], self._force_at[attempt.process]
@@ -63,6 +69,12 @@ class Endings:
             process_tree.send(members, signal.SIGTERM)
             process_tree.send(members, signal.SIGCONT)
         return False
+
+
+def _strays(mains: Iterable[int], picture: process_tree.Picture) -> list[int]:
+    """Return the processes that others have left to this one."""
+    own, me = set(mains), os.getpid()
+    return [process for process, seen in picture.items() if seen.parent == me and process not in own]
 
 
 def _members(attempt: Attempt, picture: process_tree.Picture, strays: list[int]) -> set[int]:

@@ -35,6 +35,7 @@ class ShepherdOrder(msgspec.Struct, frozen=True):
     output_directory: str
     deadline: float | None
     grace: float
+    suspendable: bool = False  # its tasks may be frozen
 
 
 class Listener(Protocol):

@@ -114,7 +114,8 @@ def _prepare(order: dict[str, Any]) -> Shepherd:
     os.setsid()
     header = Header(order["job"], order["marker"], order["boot"], os.getpid(), order["uid"])
     journal = Writer(order["journal"], header)
-    cgroups.enter(order["marker"])  # without one, the tree of processes is walked
+    grouped = cgroups.enter(order["marker"])  # without one, the tree of processes is walked
+    freezer = _freezer(order) if grouped and order["suspendable"] else None
     output = _output_directory(order)
     run = os.open(order["run_directory"], os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     os.chdir("/")
@@ -123,7 +124,15 @@ def _prepare(order: dict[str, Any]) -> Shepherd:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "cannot become the reaper of its descendants")
-    return Shepherd(journal, run, output, order)
+    return Shepherd(journal, run, output, order, freezer)
+
+
+def _freezer(order: dict[str, Any]) -> cgroups.Freezer | None:
+    """Return what can freeze the tasks; None where signals must do."""
+    try:
+        return cgroups.Freezer(order["marker"])
+    except OSError:
+        return None
 
 
 def _output_directory(order: dict[str, Any]) -> int:

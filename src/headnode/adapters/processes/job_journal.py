@@ -4,7 +4,8 @@ One file for each shepherd, a JSON list on each line.  The first line says whose
 ``["shepherd", job, marker, boot id, process, uid]``; then, in order of happening,
 ``["queued", task, [[instance, attempt], ...]]``, ``["started", task, instance, attempt, at]``,
 ``["ended", number, task, instance, attempt, kind, exit code, signal, started, ended, user time, system time,
-peak memory, message]`` and ``["told", first, last]``: these ended ones are known to the head for ever.
+peak memory, message, average memory]`` and ``["told", first, last]``: these ended ones are known to the head
+for ever.
 The shepherd holds a lock on the file while it lives.  A process that is killed leaves at worst half a last
 line.  Lines survive the death of every process; after a power cut nothing that was started runs any
 more, so the file is not forced to the disk.
@@ -34,7 +35,7 @@ class Header(NamedTuple):
 
 
 class EndedRecord(NamedTuple):
-    """How one attempt ended; `kind` is that of the wire's `Result`."""
+    """How one attempt ended; `kind` is that of the wire's `Result`, memory in kB."""
 
     number: int
     task: int
@@ -49,6 +50,7 @@ class EndedRecord(NamedTuple):
     system_time: float
     peak_memory: int
     message: str
+    average_memory: int = 0
 
     @property
     def key(self) -> Key:

@@ -1,4 +1,4 @@
-"""The resource limits a user logs in with: a task has them too, not those of whoever started the agent.
+"""The resource limits a user logs in with, which a task has too, and those that the task itself asks for.
 
 Standard library only: this is loaded by the shepherd factory.
 Source: limits.conf(5), setrlimit(2).
@@ -36,6 +36,21 @@ class Limit(NamedTuple):
 
     soft: int | None = None
     hard: int | None = None
+
+
+Asked = tuple[str, int | None, int | None]
+"""A limit that a task asks for: its name, soft and hard; None leaves that side as it is, -1 is no limit."""
+
+
+class CannotSet(Exception):
+    """A task asks for more than its user may have on this node."""
+
+    def __init__(self, name: str, amount: int, allowed: int) -> None:
+        wish = "no limit" if amount == resource.RLIM_INFINITY else str(amount)
+        super().__init__(
+            f"the task asks for {wish} as its limit {name!r}, and its user has {allowed} at most on this "
+            "node; ask for less, or let the administrator raise it in /etc/security/limits.conf of the node"
+        )
 
 
 def limits_of(user: str, groups: Iterable[str], lines: Iterable[str]) -> dict[int, Limit]:
@@ -98,6 +113,30 @@ def take(limits: dict[int, Limit]) -> None:
             resource.setrlimit(what, (soft, hard))
         except (OSError, ValueError) as error:
             print(f"limit {what} stays as it is: {error}", file=sys.stderr)  # noqa: T201 (the shepherds' log)
+
+
+def asked(limits: Iterable[Asked]) -> list[tuple[str, int, int, int]]:
+    """Return (name, resource, soft, hard) as a task wants them, given what this process has.
+
+    A hard limit that is lowered takes the soft one with it.
+    Raises:  CannotSet when it wants more than it may have here.
+    """
+    found = []
+    for name, soft, hard in limits:
+        what = _ITEMS[name][0]
+        own_soft, own_hard = resource.getrlimit(what)
+        wanted = own_hard if hard is None else hard
+        for amount in (soft, hard):
+            if amount is not None and _above(amount, own_hard) and (amount != hard or os.geteuid() != 0):
+                raise CannotSet(name, amount, own_hard)
+        found.append((name, what, _smaller(own_soft if soft is None else soft, wanted), wanted))
+    return found
+
+
+def _above(amount: int, limit: int) -> bool:
+    if limit == resource.RLIM_INFINITY:
+        return False
+    return amount == resource.RLIM_INFINITY or amount > limit
 
 
 def _smaller(soft: int, hard: int) -> int:

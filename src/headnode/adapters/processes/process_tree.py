@@ -13,14 +13,21 @@ from typing import NamedTuple
 
 _PROC = Path("/proc")
 _DEAD = (b"Z", b"X")  # what has exited and is not yet reaped needs no killing
+_STOPPED = (b"T", b"t")  # by a signal, or by a tracer
 _PAUSE = 0.005  # seconds between two rounds of killing
 
 
 class Process(NamedTuple):
-    """One process that lives: who started it and which session it is in."""
+    """One process that lives: who started it, its session, whether it is stopped, its pages in memory.
+
+    `blocked`: it waits in the kernel for what no signal interrupts, such as a disk, or a child of vfork.
+    """
 
     parent: int
     session: int
+    stopped: bool = False
+    resident: int = 0
+    blocked: bool = False
 
 
 Picture = dict[int, Process]
@@ -44,7 +51,23 @@ def _read(process: int) -> Process | None:
             fields = file.read().rpartition(b")")[2].split()
     except OSError:
         return None
-    return None if fields[0] in _DEAD else Process(parent=int(fields[1]), session=int(fields[3]))
+    if fields[0] in _DEAD:
+        return None
+    state, parent, session, resident = fields[0], int(fields[1]), int(fields[3]), int(fields[21])
+    return Process(parent, session, state in _STOPPED, resident, state == b"D")
+
+
+def children() -> set[int]:
+    """Return the children of the calling thread, also those that others have left to it.
+
+    Costs about 10 us, where the system was built with such lists; else as much as a picture.
+    """
+    try:
+        with open("/proc/thread-self/children", "rb") as file:  # noqa: PTH123
+            return set(map(int, file.read().split()))
+    except OSError:
+        me = os.getpid()
+        return {process for process, seen in picture().items() if seen.parent == me}
 
 
 def descendants(of: Iterable[int], within: Picture) -> set[int]:

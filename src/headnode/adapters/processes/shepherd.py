@@ -15,11 +15,18 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from headnode.adapters.processes import process_tree
 from headnode.adapters.processes.agent_link import REDIAL, AgentLink
 from headnode.adapters.processes.attempts import Attempt, Lanes, attempts_of
+from headnode.adapters.processes.cgroups import Freezer
 from headnode.adapters.processes.ending import Endings, kill_all_descendants
+from headnode.adapters.processes.endings_by_limit import by_limit
 from headnode.adapters.processes.job_journal import EndedRecord, Key, Writer
+from headnode.adapters.processes.launched import Launches, Order
+from headnode.adapters.processes.memory import MemoryWatch
+from headnode.adapters.processes.private_directories import Removals
 from headnode.adapters.processes.spawning import CannotStart, discard_if_empty, spawn
+from headnode.adapters.processes.suspension import Suspension
 
 COALESCE = 0.005  # seconds: results that come faster are told together
 STARTED_AFTER = 0.02  # seconds: what ends sooner is not told to have started; its result says so
@@ -33,7 +40,12 @@ class Shepherd:
     """One thread, one loop: reap, write down, start, tell."""
 
     def __init__(
-        self, journal: Writer, run_directory: int, output_directory: int, order: dict[str, Any]
+        self,
+        journal: Writer,
+        run_directory: int,
+        output_directory: int,
+        order: dict[str, Any],
+        freezer: Freezer | None = None,
     ) -> None:
         self._journal, self._output = journal, output_directory
         self._job, self._marker = order["job"], order["marker"]
@@ -41,7 +53,9 @@ class Shepherd:
         self._grace: float = order["grace"]
         self._poller = select.poll()
         self._link = AgentLink(run_directory, (0, order["agent_uid"]), self._poller)
-        self._lanes, self._endings = Lanes(), Endings()
+        self._lanes, self._endings, self._suspension = Lanes(), Endings(), Suspension(freezer)
+        self._memory, self._removals = MemoryWatch(), Removals()
+        self._launches = Launches(run_directory)
         self._limits: list[tuple[float, Key]] = []
         self._records: list[Sequence[Any]] = []  # to be written down
         self._untold: list[EndedRecord] = []  # written down, not yet told
@@ -58,10 +72,15 @@ class Shepherd:
     def run(self) -> None:
         """Work until the job is closed, or until there is nothing to do and nobody to tell."""
         while not self._closing and not self._abandoned():
+            if not self._link.up:  # with the agent went the connections of all that was launched here
+                self._launches.end_all()
             if self._link.dial():
                 self._introduce()
             self._listen()
             self._reap()
+            self._launches.look(self._lanes.by_process)
+            self._stand_still()
+            self._watch_memory()
             self._keep_limits()
             self._start_what_is_next()
             self._tell()
@@ -87,12 +106,13 @@ class Shepherd:
                     self._obey(message)
 
     def _sleep(self) -> float:
-        now, moments = time.monotonic(), [self._endings.next_look]
+        looks = [self._endings.next_look, self._suspension.next_look, self._memory.next_look]
+        now, moments = time.monotonic(), [*looks, self._launches.next_look]
         if self._no_journal:
             moments.append(self._journal_retry)
-        if self._limits:
+        if self._limits and not self._suspension.number:
             moments.append(self._limits[0][0])
-        if self._deadline is not None:
+        if self._deadline is not None and not self._suspension.number:
             moments.append(now + self._deadline - time.time())
         if not self._link.up:
             moments.append(now + REDIAL)
@@ -111,10 +131,21 @@ class Shepherd:
                     self._stop(tuple(key), grace)
             case ["deadline", deadline, grace]:
                 self._deadline, self._grace = deadline, grace
+            case ["suspend", number]:
+                self._suspend(number)
+            case ["continue", deadline, grace]:
+                self._deadline, self._grace = deadline, grace
+                self._go_on()
             case ["told", first, last]:
                 for number in range(first, last + 1):
                     self._unacknowledged.pop(number, None)
                 self._records.append(["told", first, last])
+            case ["launch", *order]:
+                self._launch(Order(*order))
+            case ["end-launches", numbers, grace]:
+                self._launches.end(numbers, grace)
+            case ["end-task-launches", task]:
+                self._launches.end_task(task)
             case ["close"]:
                 self._closing = True
 
@@ -136,13 +167,44 @@ class Shepherd:
             self._end(attempt, "stopped", "", grace)
 
     def _end(self, attempt: Attempt, kind: str, message: str, grace: float) -> None:
-        if attempt.verdict[0] == "exited":
+        if attempt.verdict[0] == "exited" and attempt.usage is None:
             attempt.verdict = (kind, message)
         self._endings.begin(attempt, grace)
+        self._suspension.look_soon()
+
+    def _launch(self, order: Order) -> None:
+        try:
+            self._launches.begin(order)
+        except OSError as error:
+            self._link.say(["not-launched", order.number, f"no process can be made: {error.strerror}"])
+        self._suspension.look_soon()
+
+    # Standing still.
+
+    def _suspend(self, number: int) -> None:
+        self._suspension.begin(number)
+        if self._suspension.still:  # somebody has not heard it
+            self._link.say(["suspended", number])
+
+    def _stand_still(self) -> None:
+        """Stop whatever still runs, but for what is being ended; say so when nothing does any more."""
+        if time.monotonic() < self._suspension.next_look:
+            return
+        picture = process_tree.picture()
+        ending = self._endings.members(self._lanes.by_process, picture)
+        if self._suspension.look(ending, picture):
+            self._link.say(["suspended", self._suspension.number])
+
+    def _go_on(self) -> None:
+        """Let everything go on; limits do not count the time that it stood still."""
+        if self._suspension.number:
+            lost = self._suspension.end(process_tree.picture())
+            self._limits = [(over + lost, key) for over, key in self._limits]
 
     # What becomes of the processes.
 
     def _reap(self) -> None:
+        over: list[Attempt] = []
         while True:
             try:
                 process, status, usage = os.wait4(-1, os.WNOHANG)
@@ -150,24 +212,52 @@ class Shepherd:
                 break
             if process == 0:
                 break
+            self._removals.reaped(process, status)
+            self._launches.reaped(process)
             attempt = self._lanes.by_process.get(process)
             if attempt is not None:  # else a stray that was left to us
                 attempt.ended = time.time()
                 attempt.usage = (status, usage.ru_utime, usage.ru_stime, usage.ru_maxrss)
                 if attempt not in self._endings:
-                    self._finish(attempt)
+                    over.append(attempt)
+        if over:
+            self._end_or_finish(over)
         if time.monotonic() >= self._endings.next_look:
             for attempt in self._endings.look(self._lanes.by_process):
+                self._finish(attempt)
+
+    def _end_or_finish(self, attempts: list[Attempt]) -> None:
+        """What a program leaves behind would run on processors that are given to others: it ends, too."""
+        known = {*self._lanes.by_process, *self._launches.parents, *self._removals.processes}
+        strays = process_tree.children() - known
+        for attempt in attempts:
+            if strays:
+                self._endings.begin(attempt, 0.0)
+            else:
                 self._finish(attempt)
 
     def _finish(self, attempt: Attempt) -> None:
         self._lanes.is_over(attempt)
         self._just_started.pop(attempt.key, None)
-        if attempt.program.captures:
-            discard_if_empty(attempt.program.captured, self._output)
+        self._tidy(attempt)
         self._record(_ended(self._next_number(), attempt))
 
+    def _tidy(self, attempt: Attempt) -> None:
+        if attempt.program.captures:
+            discard_if_empty(attempt.program.captured, self._output)
+        if attempt.program.private:
+            self._removals.begin(attempt.program.work_directory)
+
+    def _watch_memory(self) -> None:
+        if time.monotonic() < self._memory.next_look:
+            return
+        for attempt, size in self._memory.look(self._lanes.running.values()):
+            above = f"a process of the task has {size} kB in memory, above its limit 'rss'"
+            self._end(attempt, "timed-out", above, self._grace)
+
     def _keep_limits(self) -> None:
+        if self._suspension.number:
+            return
         now = time.monotonic()
         while self._limits and self._limits[0][0] <= now:
             _, key = heapq.heappop(self._limits)
@@ -188,7 +278,7 @@ class Shepherd:
         A program that cannot be started leaves its lane free: its successor is next.
         """
         while True:
-            starting = list(self._lanes.next_ones())
+            starting = [] if self._suspension.number else list(self._lanes.next_ones())
             for attempt in starting:
                 attempt.started = time.time()
                 self._records.append(["started", *attempt.key, attempt.started])
@@ -208,6 +298,7 @@ class Shepherd:
             self._record(_not_started(self._next_number(), attempt.key, str(why)))
             return
         self._lanes.has_process(attempt, process)
+        self._memory.begin(attempt)
         now = time.monotonic()
         self._just_started[attempt.key] = now
         if attempt.limit is not None:
@@ -252,7 +343,19 @@ class Shepherd:
         self._just_started = {}
         running = [[*attempt.key, attempt.started] for attempt in self._lanes.running.values()]
         ended = list(self._unacknowledged.values())
-        self._link.say(["hello", self._job, self._marker, list(self._lanes.queued), running, ended])
+        self._link.say(
+            [
+                "hello",
+                self._job,
+                self._marker,
+                list(self._lanes.queued),
+                running,
+                ended,
+                self._suspension.number,
+            ]
+        )
+        if self._suspension.still:
+            self._link.say(["suspended", self._suspension.number])
 
     def _tell(self) -> None:
         now = time.monotonic()
@@ -287,11 +390,13 @@ class Shepherd:
             self._stop(key, 0)
         kill_all_descendants()
         for attempt in self._lanes.running.values():
-            attempt.verdict = attempt.verdict if attempt.verdict[0] != "exited" else ("stopped", "")
+            if attempt.verdict[0] == "exited" and attempt.usage is None:
+                attempt.verdict = ("stopped", "")
         self._reap()
         for attempt in list(self._lanes.running.values()):
             if attempt.usage is not None:
                 self._finish(attempt)
+        self._removals.finish()
         self._write_down()
         if self._untold:
             self._tell_ended()
@@ -311,6 +416,8 @@ def _ended(number: int, attempt: Attempt) -> EndedRecord:
     status, user, system, peak = attempt.usage or (0, 0.0, 0.0, 0)
     kind, message = attempt.verdict
     by_signal = os.WIFSIGNALED(status)
+    memory = attempt.memory
+    peak = max(peak, memory.peak if memory else 0)
     return EndedRecord(
         number,
         *attempt.key,
@@ -322,7 +429,8 @@ def _ended(number: int, attempt: Attempt) -> EndedRecord:
         user,
         system,
         peak,
-        message,
+        message or by_limit(attempt),
+        (memory.average if memory else 0) or peak,
     )
 
 

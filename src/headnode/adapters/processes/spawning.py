@@ -8,8 +8,13 @@ import errno
 import fcntl
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
+
+from headnode.adapters.processes.limited_start import Files, LimitRefused, start_limited
+from headnode.adapters.processes.limits import Asked, CannotSet, asked
+from headnode.adapters.processes.private_directories import make, remove
 
 SHELL = "/bin/sh"
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -26,6 +31,9 @@ _ANSWERED_AS_USUAL = (
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NONBLOCK
 
 
+Start = Callable[[str, list[str], dict[str, str], Files], int]
+
+
 class CannotStart(Exception):
     """Why a program cannot be started; a sentence and what to do."""
 
@@ -40,6 +48,8 @@ class Program(NamedTuple):
     stdout: str
     stderr: str
     captured: str
+    limits: tuple[Asked, ...] = ()
+    private: bool = False  # the work directory is its own: it is made here
 
     @property
     def captures(self) -> bool:
@@ -53,6 +63,17 @@ def spawn(program: Program, output_directory: int) -> int:
     `output_directory` is a descriptor of the job's directory of captured output.
     Raises:  CannotStart.
     """
+    if not program.private:
+        return _spawn(program, output_directory)
+    _make(program.work_directory)
+    try:
+        return _spawn(program, output_directory)
+    except CannotStart:
+        remove(program.work_directory)
+        raise
+
+
+def _spawn(program: Program, output_directory: int) -> int:
     _enter(program.work_directory)
     opened: list[int] = []
     try:
@@ -61,6 +82,16 @@ def spawn(program: Program, output_directory: int) -> int:
     finally:
         for file in set(opened):
             os.close(file)
+
+
+def _make(work_directory: str) -> None:
+    try:
+        make(work_directory)
+    except OSError as error:
+        raise CannotStart(
+            f"the private directory {work_directory!r} cannot be made: {_reason(error)}; "
+            "give the task a work directory, or TMPDIR, in which its owner may make one"
+        ) from None
 
 
 def _enter(work_directory: str) -> None:
@@ -73,7 +104,7 @@ def _enter(work_directory: str) -> None:
         ) from None
 
 
-def _open_all(program: Program, output_directory: int, opened: list[int]) -> tuple[int, int, int]:
+def _open_all(program: Program, output_directory: int, opened: list[int]) -> Files:
     stdin = _open_input(program.stdin or "/dev/null")
     opened.append(stdin)
     captured = _open_captured(program.captured, output_directory) if program.captures else -1
@@ -147,13 +178,18 @@ def _blocking(file: int) -> int:
     return file
 
 
-def _start(program: Program, files: tuple[int, int, int]) -> int:
+def _start(program: Program, files: Files) -> int:
     path = _find(program)
+    start = _posix_spawn if not program.limits else _with_limits(program.limits)
     try:
-        return _posix_spawn(path, program.argv, program.environment, files)
+        try:
+            return start(path, program.argv, program.environment, files)
+        except OSError as error:
+            if error.errno != errno.ENOEXEC:
+                raise
+        # A script that does not name its interpreter: as every shell does.
+        return start(SHELL, [SHELL, path, *program.argv[1:]], program.environment, files)
     except OSError as error:
-        if error.errno == errno.ENOEXEC:  # a script that does not name its interpreter: as every shell does
-            return _posix_spawn(SHELL, [SHELL, path, *program.argv[1:]], program.environment, files)
         raise CannotStart(_why_not(path, error)) from None
     except ValueError as error:  # a zero byte in an argument or a variable
         raise CannotStart(
@@ -161,7 +197,26 @@ def _start(program: Program, files: tuple[int, int, int]) -> int:
         ) from None
 
 
-def _posix_spawn(path: str, argv: list[str], environment: dict[str, str], files: tuple[int, int, int]) -> int:
+def _with_limits(limits: tuple[Asked, ...]) -> Start:
+    """Return how to start a program with these limits.
+
+    Raises:  CannotStart when they cannot be set here.
+    """
+    try:
+        wanted = asked(limits)
+    except CannotSet as why:
+        raise CannotStart(str(why)) from None
+
+    def start(path: str, argv: list[str], environment: dict[str, str], files: Files) -> int:
+        try:
+            return start_limited(path, argv, environment, files, wanted, _ANSWERED_AS_USUAL)
+        except LimitRefused as why:
+            raise CannotStart(str(why)) from None
+
+    return start
+
+
+def _posix_spawn(path: str, argv: list[str], environment: dict[str, str], files: Files) -> int:
     actions = [(os.POSIX_SPAWN_DUP2, file, number) for number, file in enumerate(files)]
     return os.posix_spawn(
         path,

@@ -10,18 +10,23 @@ import msgspec
 
 from headnode.adapters.processes.job_journal import EndedRecord, Key
 from headnode.core.model.errors import BadRequest
+from headnode.core.model.limits import ResourceLimit
 
 LARGEST = 64 * 1024 * 1024  # bytes
 
 
 class Introduction(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
-    """Who it is, what waits, what runs (and since when), what is over and not known to the head."""
+    """Who it is, what waits, what runs (and since when), what is over and not known to the head.
+
+    `suspended` is the number of the suspension by which it lets nothing run, or soon nothing; 0: by none.
+    """
 
     job: int
     marker: str
     queued: list[Key]
     running: list[tuple[int, int, int, float]]
     ended: list[EndedRecord]
+    suspended: int = 0
 
 
 class ToldStarted(msgspec.Struct, frozen=True, array_like=True, tag="started"):
@@ -36,7 +41,20 @@ class ToldEnded(msgspec.Struct, frozen=True, array_like=True, tag="ended"):
     ended: list[EndedRecord]
 
 
-Told = Introduction | ToldStarted | ToldEnded
+class ToldSuspended(msgspec.Struct, frozen=True, array_like=True, tag="suspended"):
+    """Everything stands still, by the suspension of this number."""
+
+    number: int
+
+
+class ToldNotLaunched(msgspec.Struct, frozen=True, array_like=True, tag="not-launched"):
+    """The launch of this number came to nothing."""
+
+    number: str
+    why: str
+
+
+Told = Introduction | ToldStarted | ToldEnded | ToldSuspended | ToldNotLaunched
 _decoder: msgspec.json.Decoder[Told] = msgspec.json.Decoder(Told)
 
 
@@ -54,13 +72,23 @@ def read_told(data: bytes) -> Told:
 
 
 def run_message(
-    task: int, lane: str, shared: dict[str, str], limit: float | None, items: Sequence[Any]
+    task: int,
+    lane: str,
+    shared: dict[str, str],
+    limit: float | None,
+    items: Sequence[Any],
+    limits: Sequence[ResourceLimit] = (),
+    private: bool = False,
 ) -> bytes:
-    """Run these, one after the other; `limit` in seconds.
+    """Run these, one after the other; `limit` in seconds, `limits` for each of their processes.
+
+    `private`: the work directories are to be made before, and removed afterwards.
 
     An item is [instance, attempt, argv, its own variables, work directory, stdin, stdout, stderr, captured].
     """
-    return _encode(["run", task, lane, shared, limit, items])
+    asked = [[each.name, each.soft, each.hard] for each in limits]
+    more = [asked, private] if asked or private else []
+    return _encode(["run", task, lane, shared, limit, items, *more])
 
 
 def stop_message(keys: Sequence[Key], grace: float) -> bytes:
@@ -71,6 +99,31 @@ def stop_message(keys: Sequence[Key], grace: float) -> bytes:
 def deadline_message(deadline: float | None, grace: float) -> bytes:
     """Say when the job's run time limit is over (seconds since 1970), and the grace for ending things."""
     return _encode(["deadline", deadline, grace])
+
+
+def suspend_message(number: int) -> bytes:
+    """Let everything stand still; `number` is that of the suspension of the job."""
+    return _encode(["suspend", number])
+
+
+def continue_message(deadline: float | None, grace: float) -> bytes:
+    """Let everything go on; `deadline` and `grace` as in `deadline_message`."""
+    return _encode(["continue", deadline, grace])
+
+
+def launch_message(number: str, command: str, environment: dict[str, str], work_directory: str) -> bytes:
+    """Start a command for the shell beside the attempts; it connects with the agent by this number."""
+    return _encode(["launch", number, command, environment, work_directory])
+
+
+def end_launches_message(numbers: Sequence[str], grace: float) -> bytes:
+    """End what these launches started, with all that it did; kill it after `grace` seconds."""
+    return _encode(["end-launches", numbers, grace])
+
+
+def end_task_launches_message(task: str) -> bytes:
+    """Kill whatever an attempt (job.task.instance.attempt) of another node has running here."""
+    return _encode(["end-task-launches", task])
 
 
 def told_message(first: int, last: int) -> bytes:

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Sequence
 
 from headnode.apps.agent.agent import Agent
-from headnode.apps.agent.head_link import LocalSocket
 from headnode.apps.agent.machine import facts_of_this_machine
 from headnode.apps.agent.options import Options, read_options
 from headnode.apps.agent.places import Places
+from headnode.apps.agent.reaching import reach_head
 from headnode.core.model.errors import HeadnodeError
 
 
@@ -27,7 +27,11 @@ def main(argv: Sequence[str]) -> int:
 
 
 async def _run(options: Options) -> None:
-    agent = Agent(Places(options.state), facts_of_this_machine(options), LocalSocket(options.head))
+    places = Places(options.state)
+    transport, options = await reach_head(options)
+    if options.only_join:
+        return
+    agent = Agent(places, facts_of_this_machine(options), transport)
     loop = asyncio.get_running_loop()
     for what in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(what, agent.leave)

@@ -6,15 +6,20 @@ import math
 
 from headnode.adapters.nodes import messages as m
 from headnode.adapters.processes import told
+from headnode.adapters.processes.captured import read_captured
 from headnode.adapters.processes.job_journal import EndedRecord, Key
 from headnode.apps.agent.head_link import HeadLink, Transport
+from headnode.apps.agent.health import HealthCheck
 from headnode.apps.agent.herd import Phase, Tended, made_up, result_of
 from headnode.apps.agent.job import Job
+from headnode.apps.agent.launch_places import LaunchPlaces
+from headnode.apps.agent.launching import Launching
 from headnode.apps.agent.ledger import Entry, Ledger
 from headnode.apps.agent.orders import Orders
 from headnode.apps.agent.places import Places, may_run_as
 from headnode.apps.agent.shepherds import Shepherds
-from headnode.core.model.errors import Unavailable
+from headnode.core.launching.output import captured_name
+from headnode.core.model.errors import NotFound, Unavailable
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId, Seconds
 
@@ -22,6 +27,7 @@ log = logging.getLogger("headnode.agent")
 
 COALESCE = 0.005  # seconds: results that come faster are told together
 GRACE = 15.0  # seconds, until the head says another
+MOST_OUTPUT = 1 << 20  # bytes of captured output in one message
 SETTLING = 5.0  # seconds for the shepherds of an earlier agent to dial
 
 
@@ -34,7 +40,9 @@ class Agent:
         self._ledger = Ledger()
         self._shepherds = Shepherds(places, facts.boot_id, self)
         self._head = HeadLink(transport, self)
+        self._launching = Launching(facts.name, LaunchPlaces(places.state, places.run), self)
         self._known_head = m.Welcome(cluster="", heartbeat=Seconds(0.0), grace=Seconds(GRACE))
+        self._health = HealthCheck(facts.name, self._tell_health)
         self._welcome = False  # has the head answered our hello?
         self._flush: asyncio.TimerHandle | None = None
         self._flushed_at = -math.inf
@@ -46,6 +54,7 @@ class Agent:
         for opened in self._places.kept():
             self._job(opened.job).opened = opened
         await self._shepherds.open(SETTLING)
+        await self._launching.open()
         talking = asyncio.ensure_future(self._head.talk())
         leaving = asyncio.ensure_future(self._leave.wait())
         await asyncio.wait((talking, leaving), return_when=asyncio.FIRST_COMPLETED)
@@ -53,6 +62,8 @@ class Agent:
             talking.result()
         talking.cancel()
         await self._head.finish()
+        self._launching.close()
+        self._health.stop()
         await self._shepherds.close()
 
     def leave(self) -> None:
@@ -71,6 +82,8 @@ class Agent:
             open_jobs=tuple(sorted({*self._jobs, *self._ledger.jobs()})),
             live=tuple(live),
             ended=tuple(ended),
+            suspended=tuple(job.id for job in self._jobs.values() if job.suspended),
+            launched=tuple(self._launching.launched()),
         )
 
     def head_is_away(self) -> None:
@@ -88,16 +101,30 @@ class Agent:
                 self._run(message)
             case m.Stop():
                 self._stop(message)
+            case m.Suspend():
+                self._suspend(message)
+            case m.Continue():
+                self._continue(message)
             case m.CloseJob(job=job):
                 self._close(job)
             case m.Ack(number=number):
                 self._acknowledged(number)
+            case m.ReadOutput():
+                self._read_output(message)
+            case m.Launch() | m.LaunchPiece() | m.LaunchTaken() | m.EndLaunched():
+                self._launching.hear(message)
+            case m.CheckHealth(program=program, every=every):
+                self._health.order(program, every)
             case m.Goodbye(reason=reason):
                 self._goodbye(reason)
+
+    def _tell_health(self, well: bool, said: str) -> None:
+        self._head.say(m.Health(well=well, said=said))
 
     def _welcomed(self, message: m.Welcome) -> None:
         self._known_head, self._welcome = message, True
         self._head.beat(message.heartbeat)
+        self._launching.beat(message.heartbeat)
         for results in self._ledger.again():
             self._head.say(results)
         self._tell_results()
@@ -123,6 +150,8 @@ class Agent:
         job.orders = None
         tended = self._shepherds.order(opened, _finite(opened.deadline), self._known_head.grace)
         job.herd[tended.marker] = tended
+        if job.suspended:
+            tended.say(told.suspend_message(job.suspended))
         return tended
 
     def _run(self, message: m.Run) -> None:
@@ -133,13 +162,14 @@ class Agent:
             return
         try:
             tended, orders = self._ready(job, message.task)
+            said = orders.run(message.task, message.place, fresh, self._launching)
         except (OSError, Unavailable) as error:
             for who in fresh:
                 self._settle(job.id, "", 0, made_up((message.task, *who), "not-started", str(error)))
             return
         keys = [(message.task, *who) for who in fresh]
         tended.live.update(dict.fromkeys(keys, False))
-        tended.say(orders.run(message.task, message.place, fresh), keys)
+        tended.say(said, keys)
 
     def _is_here(self, job: Job, over: dict[Key, None], key: Key) -> bool:
         return key in over or job.owner_of(key) is not None
@@ -165,6 +195,45 @@ class Agent:
             raise Unavailable(code="no-such-task", what=f"job {job.id} has no task {task}")
         return tended, job.orders
 
+    # What tasks launch on other nodes.
+
+    def say(self, message: m.FromAgent) -> None:
+        """Say something to the head."""
+        if self._welcome:
+            self._head.say(message)
+
+    def user_of(self, number: JobId, key: Key) -> int | None:
+        """Return the user whose attempt lives here; None when there is no such attempt."""
+        job = self._jobs.get(number)
+        owner = job.owner_of(key) if job is not None else None
+        return None if owner is None else owner.uid
+
+    def start_launched(self, launch: m.Launch) -> int:
+        """Let the job's shepherd run a command; return its user.
+
+        Raises:  OSError, Unavailable when that cannot be.
+        """
+        tended, orders = self._ready(self._job(launch.route.job), launch.route.task)
+        environment, directory = orders.launched(launch)
+        tended.say(told.launch_message(launch.route.number, launch.command, environment, directory))
+        return tended.uid
+
+    def end_launched(self, number: JobId, launches: list[str], grace: float) -> None:
+        """Let the job's shepherd end commands."""
+        job = self._jobs.get(number)
+        for tended in job.herd.values() if job is not None else ():
+            tended.say(told.end_launches_message(launches, grace))
+
+    def end_launched_by(self, number: JobId, key: Key) -> None:
+        """Let the job's shepherd kill whatever an attempt of another node has running here."""
+        job = self._jobs.get(number)
+        for tended in job.herd.values() if job is not None else ():
+            tended.say(told.end_task_launches_message(".".join(map(str, (number, *key)))))
+
+    def not_launched(self, number: str, why: str) -> None:
+        """A shepherd could not start a command."""
+        self._launching.not_launched(number, why)
+
     def _stop(self, message: m.Stop) -> None:
         job = self._jobs.get(message.job)
         if job is None:
@@ -177,10 +246,26 @@ class Agent:
         for marker, keys in by_owner.items():
             job.herd[marker].say(told.stop_message(keys, 0.0 if message.force else self._known_head.grace))
 
+    def _suspend(self, message: m.Suspend) -> None:
+        job = self._job(message.job)
+        job.suspended = message.number
+        if job.at_work is None:
+            self._head.say(m.Suspended(job=job.id, number=job.suspended))
+        else:
+            job.at_work.say(told.suspend_message(job.suspended))
+
+    def _continue(self, message: m.Continue) -> None:
+        job = self._job(message.job)
+        job.suspended = 0
+        if job.at_work is not None:
+            grace = self._known_head.grace
+            job.at_work.say(told.continue_message(_finite(message.deadline), grace))
+
     def _close(self, number: JobId) -> None:
         job = self._job(number)
-        job.opened = job.orders = None
+        job.opened, job.orders, job.suspended = None, None, 0
         self._places.forget(number)
+        self._launching.job_over(number)
         for tended in job.herd.values():
             self._shepherds.dismiss(tended)
         self._forget_if_over(job)
@@ -195,6 +280,15 @@ class Agent:
             if tended is not None and tended.phase is not Phase.GONE:
                 tended.say(told.told_message(first, last))
         self._forget_if_over(job)
+
+    def _read_output(self, message: m.ReadOutput) -> None:
+        name = captured_name(message.task, message.instance)
+        folder, most = self._places.captured(message.job), min(message.most, MOST_OUTPUT)
+        try:
+            data, size = read_captured(folder, name, message.offset, most)
+            self._head.say(m.OutputRead(number=message.number, data=data, size=size))
+        except NotFound as error:
+            self._head.say(m.OutputRead(number=message.number, data=b"", size=0, problem=error.what))
 
     def _goodbye(self, reason: str) -> None:
         log.info("the head says goodbye: %s", reason)
@@ -223,6 +317,17 @@ class Agent:
             self._settle(tended.job, tended.marker, record.number, result_of(record))
             tended.live.pop(record.key, None)
 
+    def is_suspended(self, tended: Tended, number: int) -> None:
+        """A shepherd lets nothing run, or soon nothing."""
+        if not tended.closing:
+            self._job(tended.job).suspended = number
+
+    def stands_still(self, tended: Tended, number: int) -> None:
+        """Nothing that a shepherd has runs any more."""
+        job = self._job(tended.job)
+        if self._welcome and job.at_work is tended and job.suspended == number:
+            self._head.say(m.Suspended(job=job.id, number=number))
+
     def adopted(self, tended: Tended) -> None:
         """A shepherd of an earlier agent is here, dead or alive."""
         self._job(tended.job).herd[tended.marker] = tended
@@ -232,7 +337,7 @@ class Agent:
         for key in keys:
             self._settle(tended.job, tended.marker, 0, made_up(key, "never-ran", ""))
 
-    def vanished(self, tended: Tended, started: dict[Key, float], why: str) -> None:
+    def vanished(self, tended: Tended, started: dict[Key, float], why: str, *, rebooted: bool) -> None:
         """It is gone and nothing of it runs: what had started is lost, the rest never ran.
 
         With `why` it never came to be, and the sentence says the reason.
@@ -240,6 +345,7 @@ class Agent:
         for key in tended.live:
             if key in started:
                 lost = "its shepherd on the node died; how the task ended is not known"
+                lost = f"node {self._facts.name} rebooted" if rebooted else lost
                 result = made_up(key, "lost", lost, started[key])
             else:
                 result = made_up(key, "not-started" if why else "never-ran", why)
@@ -248,9 +354,12 @@ class Agent:
         job = self._job(tended.job)
         if job.at_work is None:
             job.orders = None
+            if job.suspended and self._welcome:
+                self._head.say(m.Suspended(job=job.id, number=job.suspended))
         self._forget_if_over(job)
 
     def _settle(self, job: JobId, marker: str, number: int, result: m.Result) -> None:
+        self._launching.attempt_over(job, (result.task, result.instance, result.attempt))
         if self._ledger.add(job, Entry(marker, number, result)) and self._welcome and self._flush is None:
             loop = asyncio.get_running_loop()
             due = max(loop.time(), self._flushed_at + COALESCE)

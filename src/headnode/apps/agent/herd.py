@@ -87,6 +87,7 @@ def result_of(record: EndedRecord) -> m.Result:
         system_time=Seconds(record.system_time),
         peak_memory=record.peak_memory,
         message=record.message,
+        average_memory=record.average_memory,
     )
 
 

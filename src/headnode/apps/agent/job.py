@@ -15,6 +15,7 @@ class Job:
         self.opened: m.OpenJob | None = None  # None: closed, or not opened to this agent
         self.herd: dict[str, Tended] = {}  # by marker
         self.orders: Orders | None = None  # for the shepherd at work
+        self.suspended = 0  # the number of the suspension by which nothing of it runs; 0: by none
 
     @property
     def at_work(self) -> Tended | None:

@@ -1,8 +1,10 @@
-"""What this machine is: processors, memory, speed, and which boot it is."""
+"""What this machine is: processors, memory, disk, speed, and which boot it is."""
 
 import os
 import platform
 import re
+import shutil
+import tempfile
 from pathlib import Path
 
 from headnode.apps.agent.options import Options
@@ -13,14 +15,17 @@ _PROC = Path("/proc")
 
 def facts_of_this_machine(options: Options) -> NodeFacts:
     """Return the facts of this node; what the options say is believed over what is found."""
-    processors = _read("cpuinfo")
+    processors, memory = _read("cpuinfo"), _read("meminfo")
     return NodeFacts(
         name=options.name,
         processors=options.processors or len(os.sched_getaffinity(0)),
         sockets=options.sockets or len(set(_values("physical id", processors))) or 1,
-        memory=options.memory or _memory(_read("meminfo")),
+        memory=options.memory or _megabytes("MemTotal", memory),
         speed=options.speed or _speed(processors),
+        disk=options.disk or _disk(tempfile.gettempdir()),
+        swap=options.swap or _megabytes("SwapTotal", memory),
         groups=options.groups,
+        features=options.features,
         architecture=platform.machine(),
         system=platform.system(),
         boot_id=boot_id(),
@@ -40,8 +45,13 @@ def _values(name: str, text: str) -> list[str]:
     return re.findall(rf"^{name}\s*:\s*(\S+)", text, re.MULTILINE)
 
 
-def _memory(meminfo: str) -> int:
-    return sum(int(kilobytes) // 1024 for kilobytes in _values("MemTotal", meminfo)[:1])
+def _megabytes(name: str, meminfo: str) -> int:
+    return sum(int(kilobytes) // 1024 for kilobytes in _values(name, meminfo)[:1])
+
+
+def _disk(directory: str) -> int:
+    """Return the size (MB) of the file system where tasks write what they do not keep."""
+    return shutil.disk_usage(directory).total // 2**20
 
 
 def _speed(cpuinfo: str) -> int:

@@ -23,6 +23,7 @@ class Places:
         Raises:  Unavailable ``agent-runs`` when another agent lives there, ``agent-state`` when the
                  directory cannot be used.
         """
+        self.state = state
         self.jobs, self.run, self.output = state / "jobs", state / "run", state / "output"
         self.log = state / "shepherds.log"
         self.socket = self.run / AGENT_SOCKET

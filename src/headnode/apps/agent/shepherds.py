@@ -40,10 +40,19 @@ class Owner(Protocol):
     def ended(self, tended: Tended, records: list[EndedRecord]) -> None:
         """These are over."""
 
+    def is_suspended(self, tended: Tended, number: int) -> None:
+        """It lets nothing run, or soon nothing, by the suspension of this number."""
+
+    def stands_still(self, tended: Tended, number: int) -> None:
+        """Nothing that it has runs any more, by the suspension of this number."""
+
+    def not_launched(self, number: str, why: str) -> None:
+        """A launch of this number came to nothing."""
+
     def never_arrived(self, tended: Tended, keys: list[Key]) -> None:
         """It was to run these and never heard of it."""
 
-    def vanished(self, tended: Tended, started: dict[Key, float], why: str) -> None:
+    def vanished(self, tended: Tended, started: dict[Key, float], why: str, *, rebooted: bool) -> None:
         """It is gone with all it ran."""
 
 
@@ -109,6 +118,7 @@ class Shepherds:
                 output_directory=str(self._places.captured(opened.job)),
                 deadline=deadline,
                 grace=grace,
+                suspendable=opened.suspendable,
             )
         )
         tended = self._herd[marker] = Tended(opened.job, marker, journal, opened.uid)
@@ -203,6 +213,8 @@ class Shepherds:
         return None
 
     def _introduced(self, tended: Tended, said: told.Introduction, writer: asyncio.StreamWriter) -> None:
+        if said.suspended:
+            self._owner.is_suspended(tended, said.suspended)
         live = {**dict.fromkeys(said.queued, False), **{(t, i, a): True for t, i, a, _ in said.running}}
         self._owner.ended(tended, said.ended)
         lost = tended.has_dialed(writer, live)
@@ -216,6 +228,10 @@ class Shepherds:
                 self._owner.started(tended, begun)
             case told.ToldEnded(ended=ended):
                 self._owner.ended(tended, ended)
+            case told.ToldSuspended(number=number):
+                self._owner.stands_still(tended, number)
+            case told.ToldNotLaunched(number=number, why=why):
+                self._owner.not_launched(number, why)
             case told.Introduction():
                 raise BadRequest(code="shepherd-message", what="a shepherd introduced itself twice")
 
@@ -239,7 +255,8 @@ class Shepherds:
         if story is not None:
             self._owner.ended(tended, list(story.ended.values()))
         tended.phase = Phase.GONE
-        self._owner.vanished(tended, _started(story), why)
+        rebooted = story is not None and story.header.boot != self._boot
+        self._owner.vanished(tended, _started(story), why, rebooted=rebooted)
 
     async def _end_what_is_left(self, tended: Tended) -> None:
         if cgroups.exists(tended.marker):  # nothing gets out of it

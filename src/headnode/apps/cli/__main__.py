@@ -118,14 +118,15 @@ def _terminal_width() -> int | None:
 
 
 def _recall_last_job(asked: "Asked", positionals: int | None) -> None:
-    """Put the id of the last job of this shell where ``!!`` stands for it; never inside a program's words."""
+    """Put the id of the last job of this shell where ``!!`` or ``!!.1`` says so; not in a program's words."""
     ids = asked.words if positionals is None else asked.words[:positionals]
-    if "!!" not in (*ids, asked.text("id")):
+    given = (*ids, asked.text("id") or "")
+    if not any(word.partition(".")[0] == "!!" for word in given):
         return
     from headnode.apps.cli.last_job import recall
 
     job = str(recall())
-    asked.words[: len(ids)] = [job if word == "!!" else word for word in ids]
+    asked.words[: len(ids)] = [job + word[2:] if word.partition(".")[0] == "!!" else word for word in ids]
     if asked.text("id") == "!!":
         asked.options["id"] = [job]
 

@@ -19,17 +19,30 @@ def tell_what_would_be(request: "dict[str, Any]", file: str | None, client: "Cli
 
         tell(answer["report"], file or "job", out)
     if out.for_people:
-        import time
-
-        from headnode.apps.cli.screens.explain import page
-
-        shown = page(
-            answer["explanation"], answer["job"], now=time.time(), width=out.width or 100, dry_run=True
-        )
-        out.text(shown, answer)
+        out.text(_pages(answer, out.width or 100), answer)
     else:
         out.said("", answer)
     return 0
+
+
+def _pages(answer: "dict[str, Any]", width: int) -> str:
+    """Return what would become of the job, or of each job of a file with several."""
+    import time
+
+    from headnode.apps.cli.screens.explain import page
+
+    several = answer.get("jobs")
+    pages = [
+        page(one["explanation"], one["job"], now=time.time(), width=width, dry_run=True)
+        for one in several or [answer]
+    ]
+    if several is None:
+        return pages[0]
+    count = answer["count"]
+    told = [f"Job {number} of {count}. {text}" for number, text in enumerate(pages, 1)]
+    if count > len(pages):
+        told.append(f"The other {count - len(pages)} jobs would be taken too.\n")
+    return "\n".join(told)
 
 
 def _asked(request: "dict[str, Any]", file: str | None, client: "Client") -> "dict[str, Any]":

@@ -84,6 +84,11 @@ def _make(directory: str) -> Path:
     return folder
 
 
+def _here(nodes: dict[str, int]) -> int:
+    """Return how many nodes answer, by how many are in each state: one that takes no jobs is here, too."""
+    return sum(count for state, count in nodes.items() if state not in ("Pending", "Unreachable"))
+
+
 def _when_ready(process: "subprocess.Popen[bytes]", log: Path, began: int, nodes: int) -> dict[str, Any]:
     client, deadline = at(str(log.parent)), time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
@@ -93,7 +98,7 @@ def _when_ready(process: "subprocess.Popen[bytes]", log: Path, began: int, nodes
             cluster: dict[str, Any] = client.ask("cluster")["cluster"]
         except Unavailable:
             cluster = {}
-        if cluster and cluster["nodes"].get("Ready", 0) >= nodes:
+        if cluster and _here(cluster["nodes"]) >= nodes:
             return cluster
         time.sleep(PAUSE)
     raise Unavailable(

@@ -58,4 +58,6 @@ def _range(text: str) -> "Sequence[int]":
 def _number(text: str) -> int:
     if text.isascii() and text.isdigit() and len(text) <= 18:
         return int(text)
+    if text.startswith(("/", "-")):
+        raise usage(f"{text!r} is no id, and no option of this command", "see the options with --help")
     raise usage(f"{text!r} is no id", "ids are whole numbers, for example 12, or 12.1 for a task")

@@ -1,12 +1,22 @@
 """Reads a job file here, without a head, and holds it to every rule that needs no cluster."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
 from headnode.apps.cli.job_files import files_beside, read_bytes
-from headnode.core.formats.dialects import DIALECTS, How, Reading, convert, language_of, locate, read
+from headnode.core.formats.dialects import (
+    DIALECTS,
+    How,
+    Reading,
+    convert,
+    convert_each,
+    language_of,
+    locate,
+    read,
+)
 from headnode.core.formats.fidelity import Item, Report
 from headnode.core.model.checks import check, check_runnable
 from headnode.core.model.errors import BadRequest
@@ -38,11 +48,20 @@ class Source:
         return read(self.data, self._with_files(how))
 
     def converted(self, how: How, to: str) -> tuple[str, Report, tuple[bytes, Report]]:
-        """Return what it was read as, the report of that, and the job in dialect `to` with its own.
+        """Return what it was read as, the report of that, and its jobs in dialect `to` with their own.
 
         Raises:  BadRequest as `headnode.core.formats.dialects.convert`.
         """
         return convert(self.data, self._with_files(how), to)
+
+    def converted_each(
+        self, how: How, to: str
+    ) -> tuple[str, Report, tuple[Sequence[tuple[str, bytes]], Report]]:
+        """Return what it was read as, the report of that, and each job as a file, with their report.
+
+        Raises:  BadRequest as `headnode.core.formats.dialects.convert_each`.
+        """
+        return convert_each(self.data, self._with_files(how), to)
 
     def _with_files(self, how: How) -> How:
         return replace(how, files=self._files)
@@ -59,13 +78,15 @@ def findings(source: Source, how: How) -> tuple[str, list[Finding]]:
         return _taken_for(source, how), [error_finding(wrong)]
     found = [finding_of(item) for item in reading.report]
     language = DIALECTS[reading.dialect].language
-    for spec in reading.jobs:
+    for number, spec in enumerate(reading.jobs):
+        one_of_several = number if len(reading.jobs) > 1 else None
         try:
             check(spec)
         except BadRequest as wrong:
-            found.append(error_finding(locate(source.data, language, wrong)))
+            found.append(error_finding(locate(source.data, language, wrong, one_of_several)))
         else:
-            found += _not_runnable(spec)
+            named = f"job {number + 1}" + (f" {spec.name!r}" if spec.name else "")
+            found += _not_runnable(spec, f"{named}: " if len(reading.jobs) > 1 else "")
     return reading.dialect, found
 
 
@@ -77,7 +98,7 @@ def _taken_for(source: Source, how: How) -> str:
         return ""
 
 
-def _not_runnable(spec: JobSpec) -> list[Finding]:
+def _not_runnable(spec: JobSpec, whose: str) -> list[Finding]:
     """A task without a program is a legal document, and a job that can be kept: not an error of the file."""
     try:
         check_runnable(spec)
@@ -86,12 +107,12 @@ def _not_runnable(spec: JobSpec) -> list[Finding]:
 
             refuse_transfers(spec)
     except BadRequest as wrong:
-        return [_not_runnable_finding(wrong)]
+        return [_not_runnable_finding(wrong, whose)]
     return []
 
 
-def _not_runnable_finding(wrong: BadRequest) -> Finding:
-    what = f"it can be created but not submitted: {wrong.what}; {wrong.fix}"
+def _not_runnable_finding(wrong: BadRequest, whose: str) -> Finding:
+    what = f"{whose}it can be created but not submitted: {wrong.what}; {wrong.fix}"
     return {"kind": NOT_RUNNABLE, "where": "", "what": what, "code": wrong.code, **_place(0, 0)}
 
 

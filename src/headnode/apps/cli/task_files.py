@@ -1,4 +1,4 @@
-"""Reads the files that tasks write, as the user, while they grow."""
+"""Reads what tasks write while it grows: files of this machine as the user, those of others by the head."""
 # ruff: noqa: PTH123 (pathlib costs 6 ms)
 
 import os
@@ -6,37 +6,108 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from typing import Any, Protocol
 
+    from headnode.apps.client.client import Client
     from headnode.core.model.errors import HeadnodeError
+
+    class Source(Protocol):
+        """Where output is read."""
+
+        def pieces(self, start: int) -> "Iterator[tuple[bytes, int]]":
+            """Yield pieces from `start` on, with the offset behind each; a negative one counts from the end.
+
+            What has become shorter than `start` is read from its beginning: its task is run again.
+            Raises:  FileNotFoundError; Refused ``no-output`` when it may not be read.
+            """
+
+        def missing(self, trouble: OSError) -> "HeadnodeError":
+            """Return what to say when it is not there."""
+
 
 PIECE = 1 << 16  # bytes
 PAUSE = 0.1  # seconds between two looks at a file that grows
 
 
-def copy_file(
-    path: str, write: "Callable[[bytes], object]", *, last: int | None = None, captured: bool = False
+class LocalFile:
+    """A file that this user reads himself."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def pieces(self, start: int) -> "Iterator[tuple[bytes, int]]":
+        """Yield pieces from `start` on, each with the offset behind it."""
+        try:
+            with open(self._path, "rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                file.seek(max(0, size + start) if start < 0 else start if start <= size else 0)
+                while piece := file.read(PIECE):
+                    yield piece, file.tell()
+        except FileNotFoundError:
+            raise
+        except OSError as trouble:
+            raise _unreadable(self._path, trouble) from trouble
+
+    def missing(self, trouble: OSError) -> "HeadnodeError":
+        """Return what to say when it is not there."""
+        return _unreadable(self._path, trouble)
+
+
+class RemoteOutput:
+    """Captured output that lies on another machine."""
+
+    def __init__(self, client: "Client", question: "dict[str, Any]") -> None:
+        self._client, self._question = client, question
+
+    def pieces(self, start: int) -> "Iterator[tuple[bytes, int]]":
+        """Yield pieces from `start` on, each with the offset behind it."""
+        import base64
+
+        at = start
+        while True:
+            answer = self._client.ask("read_output", offset=at, **self._question)
+            data, size = base64.b64decode(answer["data"]), int(answer["size"])
+            if at < 0:
+                at = max(0, size + at)
+            elif at > size:
+                at = 0
+                continue
+            if not data:
+                return
+            at += len(data)
+            yield data, at
+
+    def missing(self, trouble: OSError) -> "HeadnodeError":
+        """Return what to say when it is not there."""
+        return _unreadable("captured output", trouble)
+
+
+def source_of(client: "Client", question: "dict[str, Any]", files: "dict[str, Any]", path: str) -> "Source":
+    """Return where the output at `path` is read, as the head has answered in `files`."""
+    return RemoteOutput(client, question) if files.get("remote") else LocalFile(path)
+
+
+def copy_output(
+    source: "Source", write: "Callable[[bytes], object]", *, last: int | None = None, captured: bool = False
 ) -> None:
-    """Hand the file's bytes to `write`; with `last`, no more than so many of its end.
+    """Hand the output to `write`; with `last`, no more than so many bytes of its end.
 
     A `captured` file that is not there is one that stayed empty: those are not kept.
-    Raises:  Refused ``no-output`` when there is no such file, or it may not be read.
+    Raises:  Refused ``no-output`` when there is none, or it may not be read.
     """
     try:
-        with open(path, "rb") as file:
-            if last is not None:
-                file.seek(max(0, os.fstat(file.fileno()).st_size - last))
-            while piece := file.read(PIECE):
-                write(piece)
+        for piece, _ in source.pieces(0 if last is None else -last):
+            write(piece)
     except FileNotFoundError as trouble:
         if not captured:
-            raise _unreadable(path, trouble) from trouble
-    except OSError as trouble:
-        raise _unreadable(path, trouble) from trouble
+            raise source.missing(trouble) from trouble
 
 
-def follow_file(path: str, write: "Callable[[bytes], object]", is_over: "Callable[[], bool]") -> None:
-    """Hand on what is in the file and what is written to it, until `is_over` and all was read.
+def follow_output(
+    source: "Source", write: "Callable[[bytes], object]", is_over: "Callable[[], bool]"
+) -> None:
+    """Hand on what is there and what is written to it, until `is_over` and all was read.
 
     The file may not exist yet.
     Raises:  Refused ``no-output`` when it may not be read.
@@ -44,24 +115,20 @@ def follow_file(path: str, write: "Callable[[bytes], object]", is_over: "Callabl
     at = 0  # bytes handed on
     while True:
         over = is_over()  # asked before reading: nothing is written after it said yes
-        at = _copy_from(path, at, write)
+        at = _copy_from(source, at, write)
         if over:
             return
         time.sleep(PAUSE)
 
 
-def _copy_from(path: str, at: int, write: "Callable[[bytes], object]") -> int:
+def _copy_from(source: "Source", at: int, write: "Callable[[bytes], object]") -> int:
     try:
-        with open(path, "rb") as file:
-            # A file that shrank was begun anew, by a task that is run again.
-            file.seek(at if at <= os.fstat(file.fileno()).st_size else 0)
-            while piece := file.read(PIECE):
-                write(piece)
-            return file.tell()
+        for piece, behind in source.pieces(at):
+            write(piece)
+            at = behind
     except FileNotFoundError:
         return at
-    except OSError as trouble:
-        raise _unreadable(path, trouble) from trouble
+    return at
 
 
 def _unreadable(path: str, trouble: OSError) -> "HeadnodeError":

@@ -8,6 +8,22 @@ Source:  CCS, "Standard job and task options"; HPC Pack ``job`` command.
 from headnode.apps.cli.options import Option
 
 _SIZE = "N[-M]"
+_LIMITS = Option("resourcelimit", "NAME=N[:N],...", "Limits of every process: a number, or soft:hard")
+_NEEDS = (
+    Option("feature", "FEATURE,...", "Features a node must have; big|huge is a choice", ("features",)),
+    Option("lacking", "FEATURE,...", "Features a node must not have"),
+    Option("featurepattern", "REGEX", "Regular expression that a feature of the node matches"),
+    Option("architecture", "NAME,...", "Architecture of the node; several: one of them", ("arch",)),
+    Option("system", "NAME,...", "Operating system of the node; several: one of them", ("os",)),
+    Option("onlynodes", "NODE,...", "On these nodes only"),
+    Option("avoidnodes", "NODE,...", "On none of these nodes"),
+    Option("nodepattern", "REGEX", "Regular expression that a node's name matches"),
+    Option("avoidpattern", "REGEX", "Regular expression that a node's name does not match"),
+    Option("diskpernode", "MB", "Disk a node must have"),
+    Option("swappernode", "MB", "Swap a node must have"),
+    Option("virtualpernode", "MB", "Memory and swap together a node must have"),
+    Option("speedpernode", "MHZ", "Speed a node must have"),
+)
 
 JOB_OPTIONS = (
     Option("jobname", "TEXT", "Name of the job", ("name",)),
@@ -37,8 +53,21 @@ JOB_OPTIONS = (
     Option("failontaskfailure", "", "The first failed task ends the job"),
     Option("faildependenttasks", "", "Tasks that depend on a failed one fail too"),
     Option("validexitcodes", "CODE,...", "Exit codes of success, such as 0,2..5,max"),
-    Option("parentjobids", "ID,...", "Jobs that must be finished first"),
+    Option("parentjobids", "ID,...", "Jobs that must be finished first", ("aftersuccess",)),
+    Option("afterfailure", "ID,...", "Jobs that must have failed, or been canceled, first"),
+    Option("afterexit", "ID,...", "Jobs that must be over first, however they end"),
+    Option("afterstart", "ID,...", "Jobs that must have started first"),
     Option("holduntil", "TIME", "Start no sooner: a date and time, or minutes from now; empty lifts it"),
+    Option(
+        "endby", "TIME", "It must have ended by then: a date and time, or minutes from now", ("deadline",)
+    ),
+    Option("holds", "NAME,...", "Holds, each of which must be released before it starts", ("hold",)),
+    Option("suspendable", "", "It may be suspended, and go on later"),
+    Option("together", "", "All tasks start at the same time, or none"),
+    Option("description", "TEXT", "What the job is for"),
+    Option("jobgroup", "NAME", "Job group that it belongs to"),
+    *_NEEDS,
+    _LIMITS,
     Option("emailaddress", "ADDRESS", "Where notices go"),
     Option("notifyonstart", "", "Send a notice at the start"),
     Option("notifyoncompletion", "", "Send a notice at the end"),
@@ -46,7 +75,7 @@ JOB_OPTIONS = (
     Option("jobenv", "N=V;...", "Environment of all tasks"),
     Option("estimatedprocessmemory", "MB", "Memory of each process"),
     Option("taskexecutionfailureretrylimit", "N", "How often a task that failed is run again"),
-    Option("user", "NAME", "Run as this user (administrators)"),
+    Option("user", "NAME", "Kept with the job; it runs as its submitter"),
 )
 
 TASK_OPTIONS = (
@@ -65,6 +94,11 @@ TASK_OPTIONS = (
     Option("depend", "NAME,...", "Tasks that must be done first"),
     Option("requirednodes", "NODE,...", "Nodes the task must have", ("askednodes", "requestednodes")),
     Option("requestednodegroup", "GROUP", "Node group the task must run in"),
+    *_NEEDS,
+    Option("memorypernode", "MB", "Memory a node must have"),
+    Option("corespernode", "N", "Processors a node must have"),
+    Option("distribution", "HOW", "How processes lie on nodes: per-node=N, nodes=N, round-robin, {1,2}{3}"),
+    _LIMITS,
     Option("parametric", "[A-]B[:STEP]", "A sweep: one instance per number, which replaces *"),
     Option("type", "TYPE", "Basic, Parametric, NodePrep, NodeRelease or Service"),
     Option("failjobonfailure", "", "The job fails when the task does"),

@@ -15,31 +15,64 @@ if TYPE_CHECKING:
     from headnode.apps.cli.progress import Shown
     from headnode.apps.client.client import Client
 
+OVER = ("Finished", "Failed", "Canceled")
 PATIENCE = 60.0  # seconds a head may be away, for a restart, before waiting for it is given up
 PAUSE = 0.25  # seconds between two attempts to reach it
 
 
-def wait_for(jobs: "Sequence[int]", client: "Client", out: "Output", *, show_output: bool = False) -> int:
+def wait_for(
+    jobs: "Sequence[int]",
+    client: "Client",
+    out: "Output",
+    *,
+    show_output: bool = False,
+    together: bool = False,
+) -> int:
     """Wait until all of these jobs are over; tell how each ended; return 0 if all finished, else 1.
 
     With `show_output`, a job of one task whose output was captured shows it, as if it had run here.
+    `together`: they are a group; those that were skipped are none the worse, and when nothing of it goes on
+    any more, because the rest waits for what is over, the waiting ends.
     """
     ended: list[dict[str, Any]] = []
     try:
         with _display(out) as shown:
-            for ended in _states(list(jobs), client):
+            for ended in _states(list(jobs), client, together=together):
                 shown(ended)
     except KeyboardInterrupt:
         out.note(f"no longer waiting; {'the job goes' if len(jobs) == 1 else 'the jobs go'} on")
         raise
     for job in ended:
-        out.said(ending(job), job, job["id"])
+        out.said(ending(job) if job["state"] in OVER else _still(job), job, job["id"])
+        if out.for_people and job["state"] == "Failed" and job["tasks"]["failed"]:
+            _tell_why(job, client, out)
         if show_output and out.for_people and job["tasks"]["total"] == 1:
             _show_output(job["id"], client, out)
-    return 0 if all(job["state"] == "Finished" for job in ended) else 1
+    well = (job["state"] == "Finished" or (together and job["skipped"]) for job in ended)
+    return 0 if all(well) else 1
 
 
-def _states(jobs: "list[int]", client: "Client") -> "Iterator[list[dict[str, Any]]]":
+def _still(job: "dict[str, Any]") -> str:
+    name = f" {job['name']!r}" if job["name"] else ""
+    return f"Job {job['id']}{name} still waits: {job['pending_reason']}"
+
+
+def _tell_why(ended: "dict[str, Any]", client: "Client", out: "Output") -> None:
+    """Tell how the first task that failed did, and where to see the others."""
+    from headnode.apps.cli.screens.task import failure
+
+    job = ended["id"]
+    wanted = {"job": job, "states": ["Failed"], "limit": 1}
+    failed = client.ask("tasks", **wanted)["tasks"]
+    if failed and failed[0].get("instances"):
+        failed = client.ask("tasks", expand=failed[0]["task"], **wanted)["tasks"]
+    for task in failed:
+        out.note(failure(task))
+    if ended["tasks"]["failed"] > len(failed):
+        out.note(f"all that failed: hn job listtasks {job} /state:failed /expandparametric")
+
+
+def _states(jobs: "list[int]", client: "Client", *, together: bool) -> "Iterator[list[dict[str, Any]]]":
     """Yield all job objects whenever one changed, across restarts of the head."""
     from headnode.core.model.errors import Unavailable
 
@@ -47,7 +80,7 @@ def _states(jobs: "list[int]", client: "Client") -> "Iterator[list[dict[str, Any
     away_since: float | None = None
     while True:
         try:
-            for answer in client.follow("watch_job", job=jobs):
+            for answer in client.follow("watch_job", job=jobs, **({"stalled": True} if together else {})):
                 away_since = None
                 known.update((job["id"], job) for job in answer["jobs"])
                 yield [known[job] for job in jobs if job in known]
@@ -75,8 +108,10 @@ def _shown_to_nobody(_jobs: "list[dict[str, Any]]") -> None:
 
 
 def _show_output(job: int, client: "Client", out: "Output") -> None:
-    from headnode.apps.cli.task_files import copy_file
+    from headnode.apps.cli.task_files import copy_output, source_of
 
-    files = client.ask("output", job=job, task=1)
+    question = {"job": job, "task": 1}
+    files = client.ask("output", **question)
     if files.get("captured") and files.get("standard_output"):
-        copy_file(files["standard_output"], out.raw, captured=True)
+        source = source_of(client, question, files, files["standard_output"])
+        copy_output(source, out.raw, captured=True)

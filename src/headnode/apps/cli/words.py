@@ -7,14 +7,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-STATES = ("Not submitted", "Queued", "Running", "Finished", "Failed", "Canceled")
+STATES = ("Not submitted", "Queued", "Running", "Suspended", "Finished", "Failed", "Canceled")
 _SAID_ELSEWHERE = {
     "configuring": "Not submitted",
     "notsubmitted": "Not submitted",
     "cancelled": "Canceled",
     "completed": "Finished",
 }
-NODE_STATES = ("Pending", "Ready", "Paused", "Unreachable")
+NODE_STATES = ("Pending", "Ready", "Paused", "Draining", "Drained", "Unreachable")
 _NODE_STATES_ELSEWHERE = {"online": "Ready", "offline": "Paused"}
 
 

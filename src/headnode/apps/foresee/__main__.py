@@ -27,8 +27,12 @@ def main() -> int:
     questions = msgspec.msgpack.Decoder(Question)
     while (message := _read(sys.stdin.buffer)) is not None:
         answer = msgspec.msgpack.encode(_answer(questions.decode(message), head))
-        sys.stdout.buffer.write(len(answer).to_bytes(HEADER, "big") + answer)
-        sys.stdout.buffer.flush()
+        try:
+            sys.stdout.buffer.write(len(answer).to_bytes(HEADER, "big") + answer)
+            sys.stdout.buffer.flush()
+        except BrokenPipeError:  # the head is gone; nothing is left to be said when this ends
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            break
     return 0
 
 

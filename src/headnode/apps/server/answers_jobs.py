@@ -5,11 +5,19 @@ from typing import Any
 
 from headnode.core.formats.native import write_job_json
 from headnode.core.lifecycle.cluster import Cluster
-from headnode.core.lifecycle.records import JobRecord, LiveInstance, Run, TaskProgress, all_queued
-from headnode.core.lifecycle.requests import request_of
+from headnode.core.lifecycle.records import (
+    Hold,
+    JobRecord,
+    LiveInstance,
+    Run,
+    TaskProgress,
+    all_queued,
+    taken,
+)
+from headnode.core.lifecycle.requests import own_request
 from headnode.core.lifecycle.states import PEOPLE_SAY, JobState, TaskState
 from headnode.core.model.job import JobSpec
-from headnode.core.model.quantities import FOREVER, format_priority
+from headnode.core.model.quantities import FOREVER, Instant, format_priority
 from headnode.core.model.task import TaskSpec, TaskType
 from headnode.engine.ports import InstanceRow
 
@@ -18,13 +26,14 @@ Object = dict[str, Any]
 
 def job_object(record: JobRecord, spec: JobSpec, pending_reason: str = "") -> Object:
     """Return a job as lists show it."""
-    request = request_of(spec)
-    run = record.run
+    given = taken(record, spec)
+    request, run = own_request(given), record.run
     return {
         "id": record.id,
         "owner": record.owner,
         "name": spec.name,
         "project": spec.project,
+        "group": record.group,
         "state": PEOPLE_SAY[record.state],
         "priority": record.priority,
         "priority_name": format_priority(record.priority),
@@ -34,10 +43,11 @@ def job_object(record: JobRecord, spec: JobSpec, pending_reason: str = "") -> Ob
         "ended": run.ended if run else None,
         "minimum": request.minimum,
         "maximum": request.maximum,
-        "unit": spec.unit.value,
+        "unit": given.unit.value,
         "allocated": sum(map(len, run.allocation.values())) if run else 0,
-        "run_time": None if spec.run_time == FOREVER else spec.run_time,
+        "run_time": None if given.run_time == FOREVER else given.run_time,
         "message": record.message,
+        "skipped": record.skipped,
         "tasks": task_counts(spec, run),
         "pending_reason": pending_reason,
         "progress": run.percent if run else None,
@@ -48,16 +58,51 @@ def job_object(record: JobRecord, spec: JobSpec, pending_reason: str = "") -> Ob
 def detailed_job(record: JobRecord, spec: JobSpec, pending_reason: str, history: list[Object]) -> Object:
     """Return a job with everything there is to know of it."""
     run = record.run
-    allocation = run.allocation if run else {}
+    allocation = run.places if run else {}
     return job_object(record, spec, pending_reason) | {
         "spec": write_job_json(spec),
         "allocation": [{"node": node, "processors": list(numbers)} for node, numbers in allocation.items()],
         "backfilled": run.backfilled if run else False,
         "requeues": run.requeues if run else 0,
+        "alternatives": len(spec.alternatives),
+        "option": run.option if run and run.started is not None else None,
         "state_detail": record.state.value,
         "history": history,
+        "delivered": delivered_object(run),
         "hold_until": record.hold_until,
+        "holds": [hold_object(hold) for hold in record.holds],
+        "starts": run.starts if run else 0,
+        "suspended_since": suspended_since(record),
+        "suspended_for": run.stood_still if run else 0.0,
+        "end_by": spec.end_by,
         "waits_for": list(record.waits_for),
+    }
+
+
+def hold_object(hold: Hold) -> Object:
+    """Return a hold: its name, who set it and when, and why."""
+    return {"name": hold.name, "by": hold.by, "at": hold.at, "message": hold.message}
+
+
+def suspended_since(record: JobRecord) -> Instant | None:
+    """Return since when everything of a job stands still; None when it does not."""
+    suspension = record.run.suspension if record.run is not None else None
+    return suspension.since if suspension is not None and suspension.places else None
+
+
+def delivered_object(run: Run | None) -> Object | None:
+    """Return what a job was given and has used, in instances and runs that are over; None before a start."""
+    if run is None or not run.usage.processors:
+        return None
+    usage = run.usage
+    return {
+        "processors": usage.processors,
+        "nodes": list(usage.nodes),
+        "cpu_time": usage.cpu_time,
+        "wall_time": usage.wall_time,
+        "peak_memory": usage.peak_memory,
+        "average_memory": usage.average_memory,
+        "exit_code": usage.exit_code,
     }
 
 
@@ -107,7 +152,7 @@ def task_object(
     record: JobRecord, spec: JobSpec, number: int, row: InstanceRow | None, pending_reason: str = ""
 ) -> Object:
     """Return one task: of a sweep its master row, of a basic task its only instance."""
-    task = spec.tasks[number - 1]
+    task = taken(record, spec).tasks[number - 1]
     progress = progress_of(record, spec, number)
     shown = _shown(record, task, number, task_state(record, progress), pending_reason)
     if task.kind is TaskType.SWEEP:
@@ -119,7 +164,7 @@ def instance_object(
     record: JobRecord, spec: JobSpec, number: int, instance: int, row: InstanceRow | None, pending: str = ""
 ) -> Object:
     """Return one instance of a task."""
-    task = spec.tasks[number - 1]
+    task = taken(record, spec).tasks[number - 1]
     progress = progress_of(record, spec, number)
     state = instance_state(record, progress, instance)
     shown = _shown(record, task, number, PEOPLE_SAY[state], pending if state is TaskState.QUEUED else "")
@@ -158,7 +203,7 @@ def instances_in(
 ) -> Iterator[int]:
     """Yield a task's instances above `after` that people see in one of `states`; no states means all."""
     progress = progress_of(record, spec, number)
-    for instance in range(after + 1, spec.tasks[number - 1].instances + 1):
+    for instance in range(after + 1, taken(record, spec).tasks[number - 1].instances + 1):
         if not states or PEOPLE_SAY[instance_state(record, progress, instance)] in states:
             yield instance
 
@@ -199,13 +244,14 @@ def _outcome(row: InstanceRow | None) -> Object:
     return {
         "exit_code": row.exit_code if row else None,
         "signal": row.signal if row else None,
-        "node": row.node if row else "",
+        "node": " ".join(row.nodes or (row.node,)) if row else "",
         "processors": [],
         "started": row.started if row else None,
         "ended": row.ended if row else None,
         "user_time": row.user_time if row else None,
         "system_time": row.system_time if row else None,
         "peak_memory": row.peak_memory if row else None,
+        "average_memory": row.average_memory if row else None,
         "message": row.message if row else "",
         "attempt": row.attempt if row else None,
     }

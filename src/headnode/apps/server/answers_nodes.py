@@ -4,8 +4,9 @@ from typing import Any
 
 from headnode.core.lifecycle.allocating import exclusive_holder
 from headnode.core.lifecycle.cluster import Cluster
-from headnode.core.lifecycle.records import NodeRecord
+from headnode.core.lifecycle.records import Drain, NodeRecord
 from headnode.core.model.node import NodeState
+from headnode.core.model.quantities import Instant
 
 _SAY = {
     NodeState.PENDING: "Pending",
@@ -16,24 +17,32 @@ _SAY = {
 }
 
 
-def node_state(node: NodeRecord) -> str:
+NODE_WORDS = ("Pending", "Ready", "Paused", "Draining", "Drained", "Unreachable")
+"""Every state of a node that people see.  One that drains is Drained once no job has anything of it."""
+
+
+def node_state(cluster: Cluster, node: NodeRecord, now: Instant) -> str:
     """Return the word people see."""
-    return _SAY[node.state]
+    if node.state not in (NodeState.READY, NodeState.PAUSED) or node.closes > now:
+        return _SAY[node.state]
+    return "Draining" if cluster.on_node(node.facts.name) else "Drained"
 
 
-def node_object(cluster: Cluster, node: NodeRecord) -> dict[str, Any]:
+def node_object(cluster: Cluster, node: NodeRecord, now: Instant) -> dict[str, Any]:
     """Return a node as lists show it."""
     facts, name = node.facts, node.facts.name
     free = len(cluster.free.get(name, ()))
     owner = exclusive_holder(cluster, name)
     return {
         "name": name,
-        "state": node_state(node),
+        "state": node_state(cluster, node, now),
         "since": node.since,
         "processors": facts.processors,
         "sockets": facts.sockets,
         "memory": facts.memory,
         "speed": facts.speed,
+        "disk": facts.disk,
+        "swap": facts.swap,
         "used": facts.processors - free,
         "free": free,
         "jobs": len(cluster.holders.get(name, ())),
@@ -42,14 +51,28 @@ def node_object(cluster: Cluster, node: NodeRecord) -> dict[str, Any]:
         "architecture": facts.architecture,
         "system": facts.system,
         "exclusive": owner,
+        "comment": node.comment,
+        "remote": bool(node.key),
+        "drains": [_drain(drain) for drain in sorted(node.drains, key=lambda drain: drain.closes)],
     }
 
 
-def detailed_node(cluster: Cluster, node: NodeRecord) -> dict[str, Any]:
+def _drain(drain: Drain) -> dict[str, Any]:
+    return {
+        "closes": drain.closes,
+        "since": drain.since,
+        "cause": drain.cause,
+        "reason": drain.reason,
+        "by": drain.by,
+    }
+
+
+def detailed_node(cluster: Cluster, node: NodeRecord, now: Instant) -> dict[str, Any]:
     """Return a node with its jobs and what runs on each processor."""
     name = node.facts.name
     jobs = sorted(cluster.holders.get(name, ()))
-    return node_object(cluster, node) | {"jobs": jobs, "cores": _cores(cluster, name, node.facts.processors)}
+    cores = _cores(cluster, name, node.facts.processors)
+    return node_object(cluster, node, now) | {"jobs": jobs, "cores": cores}
 
 
 def _cores(cluster: Cluster, name: str, processors: int) -> list[dict[str, Any]]:
@@ -68,16 +91,22 @@ def _cores(cluster: Cluster, name: str, processors: int) -> list[dict[str, Any]]
     return cores
 
 
-def cluster_counts(cluster: Cluster) -> dict[str, Any]:
-    """Return nodes by state, processors, and how many tasks run."""
+def cluster_counts(cluster: Cluster, now: Instant) -> dict[str, Any]:
+    """Return nodes by state, processors, and how many tasks run.  Only those of ready nodes are free."""
     by_state: dict[str, int] = {}
-    for node in cluster.nodes.values():
-        by_state[node_state(node)] = by_state.get(node_state(node), 0) + 1
-    total = sum(node.facts.processors for node in cluster.nodes.values())
-    free = sum(len(cluster.free.get(name, ())) for name in cluster.nodes)
-    live = sum(len(progress.live) for job in cluster.running for progress in cluster.flow(job).run.tasks)
+    total = ready = free = used = 0
+    for name, node in cluster.nodes.items():
+        state = node_state(cluster, node, now)
+        by_state[state] = by_state.get(state, 0) + 1
+        processors, idle = node.facts.processors, len(cluster.free.get(name, ()))
+        total += processors
+        used += processors - idle
+        if state == _SAY[NodeState.READY]:
+            ready += processors
+            free += idle
+    live = sum(len(progress.live) for job in cluster.flows for progress in cluster.flow(job).run.tasks)
     return {
         "nodes": by_state,
-        "processors": {"total": total, "free": free, "used": total - free},
+        "processors": {"total": total, "ready": ready, "free": free, "used": used},
         "tasks_running": live,
     }

@@ -1,22 +1,40 @@
 """What every verb may use: the engine behind its inbox, the jobs, and why they wait."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from headnode.adapters.nodes.links import Link
 from headnode.apps.server.inbox import Inbox
 from headnode.apps.server.lookups import Lookups
+from headnode.apps.server.network import Network
 from headnode.apps.server.outlooks import Outlooks
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.events import Event
-from headnode.core.lifecycle.records import JobRecord
+from headnode.core.lifecycle.parents import Standing, fate_of, how_it_stands, standing, wished
+from headnode.core.lifecycle.records import Hold, JobRecord
+from headnode.core.lifecycle.resuming import suspension_of
 from headnode.core.lifecycle.states import JobState
+from headnode.core.model.dependencies import dependencies
+from headnode.core.model.errors import Refused
+from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant
 from headnode.core.scheduling.decision import Reason, Why
 from headnode.engine.engine import Engine
 from headnode.engine.ports import Past, Predictions
+
+SUSPENDED = "suspended"
+"""What the reason is about of a job that waits for somebody to resume it."""
+
+
+def hold_in_words(hold: Hold) -> str:
+    """Return what a hold is to a reader: its name, who set it and when, and why."""
+    at = datetime.fromtimestamp(hold.at, UTC).astimezone().isoformat(timespec="seconds")
+    by = f" by {hold.by}" if hold.by else ""
+    why = f": {hold.message}" if hold.message else ""
+    return f"it has the hold {hold.name!r}, set{by} at {at}{why}"
 
 
 class Desk:
@@ -32,6 +50,8 @@ class Desk:
         self.name = name
         self.started = engine.clock.now()
         self.shut_down: Callable[[], None] | None = None
+        self.links: Mapping[str, Link] = {}  # the nodes that are here
+        self.network: Network | None = None  # where nodes of other machines join; None: nowhere
         self.searching = asyncio.Lock()  # held by the one question that asks the policy many times
 
     @property
@@ -47,11 +67,24 @@ class Desk:
         """Return the events that a command causes, once they are durable; raise what refuses it."""
         return await self.inbox.ask(command)
 
+    async def ask_together(self, commands: Sequence[c.Command]) -> list[tuple[Event, ...] | Refused]:
+        """Return what becomes of each command; nothing happens between them, such as a start.
+
+        Raises:  Unavailable.
+        """
+        answers = await asyncio.gather(*map(self.inbox.ask, commands), return_exceptions=True)
+        found: list[tuple[Event, ...] | Refused] = []
+        for answer in answers:
+            if isinstance(answer, BaseException) and not isinstance(answer, Refused):
+                raise answer
+            found.append(answer)
+        return found
+
     def pending_reason(self, record: JobRecord) -> str:
         """Return in one sentence why a job waits; nothing when it does not."""
-        if record.state is not JobState.QUEUED:
+        if not record.state.is_queued and record.state is not JobState.SUSPENDED:
             return ""
-        reasons = self.waits_outside(record)
+        reasons = self.waits_outside(record) or self.missing_to_go_on(record)
         if reasons:
             return reasons[0].text
         wait = (
@@ -62,13 +95,38 @@ class Desk:
         return wait.reasons[0].text
 
     def waits_outside(self, record: JobRecord) -> list[Reason]:
-        """Return why a queued job is not even considered: it is held, or its parents have not finished."""
+        """Return why a job is not even considered: suspended, held, or its parents have not finished."""
         found: list[Reason] = []
+        if record.state is JobState.SUSPENDED:
+            since = datetime.fromtimestamp(suspension_of(record.run).since, UTC).astimezone()
+            text = f"it is suspended since {since.isoformat(timespec='seconds')}"
+            found.append(Reason(Why.HOLD, text, SUSPENDED))
         if record.id in self.cluster.held:
             until = datetime.fromtimestamp(self.cluster.held[record.id], UTC).astimezone()
             found.append(Reason(Why.HOLD, f"it is held until {until.isoformat(timespec='seconds')}"))
-        for parent in record.waits_for:
-            ended = self.lookups.archived(parent)
-            how = f", which is {ended.state.value}" if ended is not None else " to finish"
-            found.append(Reason(Why.DEPENDENCY, f"it waits for job {parent}{how}", str(parent)))
+        found += [Reason(Why.HOLD, hold_in_words(hold), hold.name) for hold in record.holds]
+        return found + [
+            Reason(Why.DEPENDENCY, f"it waits for {text}", str(parent))
+            for parent, text in self.awaited(self.cluster.written(record), record.waits_for)
+        ]
+
+    def missing_to_go_on(self, record: JobRecord) -> list[Reason]:
+        """Return what others have now of the processors that a suspended job waits for, node by node."""
+        if record.state is not JobState.RESUMING:
+            return []
+        found: list[Reason] = []
+        for node, numbers in suspension_of(record.run).places.items():
+            free = len(self.cluster.free.get(node, ()))
+            if free < len(numbers):
+                needs = f"{len(numbers)} processor{'s' if len(numbers) > 1 else ''}"
+                text = f"to go on it needs {needs} of {node}; {free or 'none'} free there now"
+                found.append(Reason(Why.PROCESSORS, text))
         return found
+
+    def awaited(self, spec: JobSpec, waits_for: Collection[int]) -> Iterator[tuple[int, str]]:
+        """Yield each job that is waited for, and what it must do, with what it does instead."""
+        for parent, condition in dependencies(spec):
+            other = self.lookups.record(parent) if parent in waits_for else None
+            if other is not None and standing(condition, fate_of(other)) is not Standing.MET:
+                does = how_it_stands(fate_of(other))
+                yield parent, f"job {parent} to {wished(condition)}, which {does}"

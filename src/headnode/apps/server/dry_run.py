@@ -1,25 +1,31 @@
 """What would become of a job if it was submitted now.  Nothing is made, changed or recorded."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from headnode.apps.server import wishes as w
 from headnode.apps.server.answers_jobs import job_object
+from headnode.apps.server.deadlines import deadline_object
 from headnode.apps.server.desk import Desk
 from headnode.apps.server.explaining import blank, changes, kept_outside, stands, would_start_by
+from headnode.apps.server.fitting import refuse_unfit
 from headnode.apps.server.lookups import Found
-from headnode.apps.server.reading import read_job, report_json
-from headnode.apps.server.verbs_jobs import refuse_description, refuse_ended, refuse_unfit
+from headnode.apps.server.reading import read_jobs, report_json
+from headnode.apps.server.several_jobs import Described, creation
+from headnode.apps.server.verbs_jobs import refuse_description, refuse_ended
 from headnode.apps.server.ways import Way, new_turn, room_of_new, way_of_new
 from headnode.apps.server.what_if import picture_with
-from headnode.core.formats.fidelity import Item
 from headnode.core.formats.terms import read_terms
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.decide import decide
+from headnode.core.lifecycle.deciding_groups import linked
 from headnode.core.lifecycle.events import JobSubmitted
+from headnode.core.lifecycle.parents import wished
 from headnode.core.lifecycle.records import JobRecord
 from headnode.core.lifecycle.requests import request_of
 from headnode.core.lifecycle.states import JobState
+from headnode.core.model.dependencies import dependencies
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import JobId
 from headnode.core.model.user import User
@@ -28,60 +34,93 @@ from headnode.core.scheduling.counterfactuals.subject import Subject
 from headnode.core.scheduling.decision import Reason, Why
 
 Object = dict[str, Any]
+MOST_FORETOLD = 20  # jobs of one file
 
 
-class _Described(NamedTuple):
+class _Candidate(NamedTuple):
     """A job that could be submitted; `job` is the id of one that was made before."""
 
     spec: JobSpec
-    report: tuple[Item, ...]
-    waits_for: tuple[int, ...]
+    waits: tuple[Reason, ...]  # for which other jobs
     job: JobId | None
     written: bool  # its tasks are written down already: options do not change them
 
 
 async def check_job(desk: Desk, by: User, wish: w.SubmitWish) -> Object:
-    """Say what submitting would say, and what would become of the job: starts where, or waits for what.
+    """Say what submitting would say, and what would become of each job: starts where, or waits for what.
 
+    Each is looked at as if the others of its file were not there, but for those that it waits for.
     Raises:  whatever would refuse the submission.
     """
-    described = await _described(desk, by, wish)
-    spec = described.spec
-    turn = (*new_turn(desk.cluster, spec)[:2], described.job or JobId(desk.cluster.next_job))
+    if wish.job is not None:
+        return {"report": [], **await _foretold(desk, by, _made_before(desk, by, wish, wish.job))}
+    described = await read_jobs(wish, desk.now(), desk.name)
+    report = {"report": report_json(described.report)}
+    candidates = _candidates(desk, by, described, written=wish.jobfile is not None)
+    if len(candidates) == 1:
+        return report | await _foretold(desk, by, candidates[0])
+    told = [await _foretold(desk, by, candidate) for candidate in candidates[:MOST_FORETOLD]]
+    return report | {"jobs": told, "count": len(candidates)}
+
+
+async def _foretold(desk: Desk, by: User, candidate: _Candidate) -> Object:
+    spec = candidate.spec
+    turn = (*new_turn(desk.cluster, spec)[:2], candidate.job or JobId(desk.cluster.next_job))
     picture = await picture_with(desk, Subject(turn, request_of(spec)))
     answer = blank(desk) | stands(desk, picture)
-    answer |= {"job": described.job, "name": spec.name}
+    answer |= {"job": candidate.job, "name": spec.name}
     now = desk.now()
-    outside = _outside(described, now)
+    outside = _outside(candidate, now)
     if outside:
         answer |= kept_outside(answer, outside, spec.hold_until if _held(spec, now) else None, None)
     else:
 
         def way(offer: Offer) -> Way:
-            return way_of_new(spec, offer, written=described.written, now=now)
+            return way_of_new(spec, offer, written=candidate.written, now=now)
 
         answer |= await changes(desk, picture, room_of_new(spec, by), way)
         answer |= await would_start_by(desk, picture)
-    job = _job_object(desk, by, described)
-    return {"report": report_json(described.report), "job": job, "explanation": answer}
+    answer["deadline"] = deadline_object(spec, answer)
+    return {"job": _job_object(desk, by, candidate), "explanation": answer}
 
 
-async def _described(desk: Desk, by: User, wish: w.SubmitWish) -> _Described:
-    if wish.job is not None:
-        return _made_before(desk, by, wish, wish.job)
-    spec, report = await read_job(wish, desk.now())
-    refuse_unfit(desk, spec)
-    waits_for = _accepted(desk, by, spec)
-    return _Described(spec, report, waits_for, None, written=wish.jobfile is not None)
+def _candidates(desk: Desk, by: User, described: Described, *, written: bool) -> list[_Candidate]:
+    """Return the jobs of a description, if their submission is not refused."""
+    refuse_unfit(desk, *described.specs)
+    events = decide(desk.cluster, creation(desk, by, described, submit=True), desk.now())
+    first = desk.cluster.next_job
+    submitted = {event.job - first: event for event in events if isinstance(event, JobSubmitted)}
+    specs = linked(described.specs, described.links, first)
+    found = []
+    for number, spec in enumerate(specs):
+        inside = [
+            _wait(f"job {parent - first + 1} of the file to {wished(condition)}")
+            for parent, condition in dependencies(spec)
+            if parent >= first
+        ]
+        waits = (*_waits(desk, spec, submitted[number].waits_for), *inside)
+        found.append(_Candidate(described.specs[number], waits, None, written))
+    return found
 
 
-def _made_before(desk: Desk, by: User, wish: w.SubmitWish, job: int) -> _Described:
+def _waits(desk: Desk, spec: JobSpec, waits_for: tuple[int, ...]) -> Iterator[Reason]:
+    return (_wait(text, str(parent)) for parent, text in desk.awaited(spec, waits_for))
+
+
+def _wait(text: str, parent: str = "") -> Reason:
+    return Reason(Why.DEPENDENCY, f"it would wait for {text}", parent)
+
+
+def _made_before(desk: Desk, by: User, wish: w.SubmitWish, job: int) -> _Candidate:
     refuse_description(wish)
     found = desk.lookups.job(job)
     spec = read_terms(wish.terms, (), found.spec, now=desk.now())
     _refuse_change(desk, by, found, spec)
     refuse_unfit(desk, spec)
-    return _Described(spec, (), _accepted(desk, by, spec), found.record.id, written=True)
+    parents = desk.lookups.ended_parents(spec)
+    events = decide(desk.cluster, c.CreateJob(by=by, spec=spec, submit=True, parents=parents), desk.now())
+    waits_for = next(event.waits_for for event in events if isinstance(event, JobSubmitted))
+    return _Candidate(spec, tuple(_waits(desk, spec, waits_for)), found.record.id, written=True)
 
 
 def _refuse_change(desk: Desk, by: User, found: Found, spec: JobSpec) -> None:
@@ -96,42 +135,34 @@ def _refuse_change(desk: Desk, by: User, found: Found, spec: JobSpec) -> None:
     else:
         refuse_ended(found)
     if not found.ended:  # one that is over was brought back by the change
-        parents = desk.lookups.ended_parents(spec.parents)
+        parents = desk.lookups.ended_parents(spec)
         decide(desk.cluster, c.SubmitJob(by=by, job=found.record.id, parents=parents), desk.now())
-
-
-def _accepted(desk: Desk, by: User, spec: JobSpec) -> tuple[int, ...]:
-    """Return which parents the job would wait for, if its submission is not refused."""
-    parents = desk.lookups.ended_parents(spec.parents)
-    events = decide(desk.cluster, c.CreateJob(by=by, spec=spec, submit=True, parents=parents), desk.now())
-    return next(event.waits_for for event in events if isinstance(event, JobSubmitted))
 
 
 def _held(spec: JobSpec, now: float) -> bool:
     return spec.hold_until is not None and spec.hold_until > now
 
 
-def _outside(described: _Described, now: float) -> list[Reason]:
+def _outside(candidate: _Candidate, now: float) -> list[Reason]:
     """Return why the job would not even be considered."""
     found: list[Reason] = []
-    until = described.spec.hold_until
+    until = candidate.spec.hold_until
     if until is not None and until > now:
         at = datetime.fromtimestamp(until, UTC).astimezone().isoformat(timespec="seconds")
         found.append(Reason(Why.HOLD, f"it would be held until {at}"))
-    for parent in described.waits_for:
-        found.append(Reason(Why.DEPENDENCY, f"it would wait for job {parent}", str(parent)))
-    return found
+    found += [Reason(Why.HOLD, f"it would have the hold {name!r}", name) for name in candidate.spec.holds]
+    return [*found, *candidate.waits]
 
 
-def _job_object(desk: Desk, by: User, described: _Described) -> Object:
+def _job_object(desk: Desk, by: User, candidate: _Candidate) -> Object:
     record = JobRecord(
-        id=described.job or JobId(desk.cluster.next_job),
+        id=candidate.job or JobId(desk.cluster.next_job),
         owner=by.name,
         uid=by.uid,
         gid=by.gid,
         spec=b"",
         state=JobState.CONFIGURING,
-        priority=described.spec.priority,
+        priority=candidate.spec.priority,
         created=desk.now(),
     )
-    return job_object(record, described.spec) | {"id": described.job}
+    return job_object(record, candidate.spec) | {"id": candidate.job}

@@ -4,7 +4,6 @@ from typing import Any
 
 from headnode.apps.server.desk import Desk
 from headnode.core.lifecycle.records import JobRecord
-from headnode.core.lifecycle.states import JobState
 from headnode.engine.foreseeing import Expected
 from headnode.engine.ports import Prediction
 
@@ -25,7 +24,8 @@ async def expected_start(desk: Desk, record: JobRecord) -> Object | None:
 
 def is_in_queue(desk: Desk, record: JobRecord) -> bool:
     """Return whether a job waits for processors, and for nothing else."""
-    return record.state is JobState.QUEUED and record.id not in desk.cluster.held and not record.waits_for
+    outside = record.id in desk.cluster.held or record.holds or record.waits_for
+    return record.state.is_queued and not outside
 
 
 def expected_object(desk: Desk, record: JobRecord) -> Object | None:

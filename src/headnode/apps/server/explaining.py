@@ -4,9 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 from headnode.apps.server import wishes as w
+from headnode.apps.server.deadlines import deadline_object
 from headnode.apps.server.desk import Desk
 from headnode.apps.server.expecting import expected_start
 from headnode.apps.server.lookups import Found
+from headnode.apps.server.verbs_groups import relations
 from headnode.apps.server.ways import (
     Way,
     changer,
@@ -51,11 +53,14 @@ async def explain_job(desk: Desk, by: User, wish: w.JobWish) -> Object:
     if found.ended:
         return answer
     answer["tasks"] = _waiting_tasks(desk, found)
-    if found.record.state is JobState.QUEUED:
+    answer["dependencies"] = relations(desk, found)["dependencies"]
+    if found.record.state.is_queued:
         answer |= await _queued(desk, by, found)
+    elif found.record.state is JobState.SUSPENDED:
+        answer["reasons"] = [reason_object(reason) for reason in desk.waits_outside(found.record)]
     elif found.record.state is JobState.CONFIGURING:
         answer |= await _draft(desk, by, found)
-    return answer
+    return answer | {"deadline": deadline_object(found.spec, answer)}
 
 
 def blank(desk: Desk) -> Object:
@@ -77,18 +82,23 @@ def blank(desk: Desk) -> Object:
         "searched": False,
         "cut": False,
         "expected": None,
+        "deadline": None,
         "tasks": [],
+        "dependencies": [],
     }
 
 
 async def _queued(desk: Desk, by: User, found: Found) -> Object:
     record, spec = found.record, found.spec
     by = changer(record, by)
-    picture = await picture_with(desk, Subject(desk.cluster.turn(record), request_of(spec)))
+    picture = await picture_with(desk, Subject(desk.cluster.turn(record), desk.cluster.request(record)))
     answer = stands(desk, picture)
     outside = desk.waits_outside(record)
     if outside:
         return answer | kept_outside(answer, outside, desk.cluster.held.get(record.id), record.id)
+    if record.state is JobState.RESUMING:  # nothing that it asks for can be changed
+        reasons = _to_go_on(desk, found, answer)
+        return answer | {"reasons": reasons, "expected": await expected_start(desk, record)}
     room = room_of_queued(desk.cluster, spec, by)
 
     def way(offer: Offer) -> Way:
@@ -98,11 +108,18 @@ async def _queued(desk: Desk, by: User, found: Found) -> Object:
     return answer | {"expected": await expected_start(desk, record)}
 
 
+def _to_go_on(desk: Desk, found: Found, answer: Object) -> list[Object]:
+    """Return why a suspended job does not go on: what others have of its nodes, and what else there is."""
+    own = [reason_object(reason) for reason in desk.missing_to_go_on(found.record)]
+    about_nodes = (Why.PROCESSORS, Why.NODE)
+    return own + [reason for reason in answer["reasons"] if reason["why"] not in about_nodes]
+
+
 async def _draft(desk: Desk, by: User, found: Found) -> Object:
     """Say what would become of a job if it was submitted now."""
     record, spec = found.record, found.spec
     by = changer(record, by)
-    parents = desk.lookups.ended_parents(spec.parents)
+    parents = desk.lookups.ended_parents(spec)
     try:
         decide(desk.cluster, c.SubmitJob(by=by, job=record.id, parents=parents), desk.now())
     except Refused as no:

@@ -4,8 +4,11 @@ from headnode.apps.server.answers_jobs import progress_of
 from headnode.apps.server.desk import Desk
 from headnode.apps.server.lookups import Found
 from headnode.core.formats.compute_cluster_xml import Live, LiveTask
-from headnode.core.lifecycle.records import TaskProgress
+from headnode.core.formats.compute_cluster_xml.live import Delivered
+from headnode.core.lifecycle.groups import group_state
+from headnode.core.lifecycle.records import Run, TaskProgress
 from headnode.core.lifecycle.states import JobState, TaskState
+from headnode.core.model.quantities import Instant, Seconds
 from headnode.core.model.task import TaskType
 
 
@@ -13,8 +16,9 @@ def live_of(desk: Desk, found: Found) -> Live:
     """Return what only the scheduler knows of a job."""
     record, run = found.record, found.record.run
     tasks = {number: _task(desk, found, number) for number in range(1, len(found.spec.tasks) + 1)}
-    held = list(run.allocation) if run is not None else []
+    held = [*run.usage.nodes, *run.allocation] if run is not None else []
     used = dict.fromkeys([*held, *(node for task in tasks.values() for node in task.nodes)])
+    group = desk.lookups.group(found.spec.job_group, record.owner) if found.spec.job_group else []
     return Live(
         id=record.id,
         state=record.state,
@@ -31,7 +35,42 @@ def live_of(desk: Desk, found: Found) -> Live:
         progress=run.percent if run else None,
         progress_message=run.progress_message if run else "",
         tasks=tasks,
+        starts=run.starts if run else 0,
+        suspended=_suspended(run, desk.now()) if run else Seconds(0.0),
+        holds=tuple(hold.name for hold in record.holds),
+        delivered=_delivered(run, desk.now()) if run else None,
+        group_state=group_state(group).value if group else "",
+        group_created=min((job.created for job in group), default=None),
     )
+
+
+def _delivered(run: Run, now: Instant) -> Delivered | None:
+    """Return what a job was given and used; nothing of one that never started."""
+    usage = run.usage
+    if not usage.processors:
+        return None
+    runs = run.started is not None and run.ended is None
+    since = run.started if runs and run.started is not None else now
+    return Delivered(
+        processors=usage.processors,
+        nodes=len(usage.nodes),
+        processor_seconds=usage.cpu_time,
+        wall_seconds=Seconds(usage.wall_time + (max(0.0, now - since - run.stood_still) if runs else 0.0)),
+        memory_average=_megabytes(usage.average_memory),
+        memory_maximum=_megabytes(usage.peak_memory),
+        exit_code=usage.exit_code,
+    )
+
+
+def _megabytes(kilobytes: int) -> int | None:
+    """Return an amount in MB, rounded up; None for none, because nothing was measured."""
+    return -(-kilobytes // 1024) or None
+
+
+def _suspended(run: Run, now: Instant) -> Seconds:
+    """Return how long a job stood still in all, until now if it still does."""
+    since = run.suspension.since if run.suspension and run.suspension.places else now
+    return Seconds(run.stood_still + now - since)
 
 
 def _task(desk: Desk, found: Found, number: int) -> LiveTask:
@@ -51,7 +90,7 @@ def _task(desk: Desk, found: Found, number: int) -> LiveTask:
         state=state,
         exit_code=row.exit_code,
         message=row.message,
-        nodes=(row.node,) if row.node else (),
+        nodes=row.nodes or ((row.node,) if row.node else ()),
         submitted=found.record.submitted,
         started=row.started,
         ended=row.ended,

@@ -27,7 +27,25 @@ def sentence(event: Event) -> str:
         case e.AllocationLost(removed=place, message=message):
             return f"Lost {_cores(place)}: {message}"
         case _:
-            return _stopping(event)
+            return _waiting(event) or _stopping(event)
+
+
+def _waiting(event: Event) -> str:
+    match event:
+        case e.JobHeld(name=name, by=by, message=message):
+            return f"Hold {name} set by {by}" + (f": {message}" if message else "")
+        case e.JobReleased(names=names, by=by):
+            return f"Hold{'s' if len(names) > 1 else ''} {', '.join(names)} released by {by}"
+        case e.JobSuspending(by=by):
+            return f"Suspend requested by {by}"
+        case e.JobSuspended(by=by):
+            return f"Suspended again by {by}" if by else "Suspended"
+        case e.JobResuming(by=by):
+            return f"Resume requested by {by}"
+        case e.JobResumed(allocation=place, by=by):
+            return f"Resumed on {_cores(place)}" + (f" by {by}" if by else "")
+        case _:
+            return ""
 
 
 def _stopping(event: Event) -> str:

@@ -54,21 +54,21 @@ class LocalSocket:
         _send(writer, await answer(self._desk, user, verb, fields))
 
     async def _watch(self, user: User, fields: dict[str, object], writer: asyncio.StreamWriter) -> None:
-        """Send the jobs now and whenever they changed, ten times a second at most, until all are over."""
+        """Send all jobs now and at the end, and those that changed ten times a second at most, until then."""
         wish = read_wish(WatchWish, WATCH, fields)
-        wanted = wish.job if isinstance(wish, WatchWish) else []
-        jobs = wanted if isinstance(wanted, list) else [wanted]
-        bell = self._watchers.watch(jobs)
+        watched = wish if isinstance(wish, WatchWish) else WatchWish(job=[])
+        jobs = watched.job if isinstance(watched.job, list) else [watched.job]
+        bell, changed = self._watchers.watch(jobs), set(jobs)
         try:
             while True:
-                bell.clear()
-                shown, done = await verbs_jobs.watch(self._desk, user, jobs)
+                shown, done = await verbs_jobs.watch(self._desk, user, watched, changed)
                 _send(writer, {"ok": True, "jobs": shown, "done": done})
                 await writer.drain()
                 if done:
                     return
                 await bell.wait()
                 await self._pause(jobs, bell)
+                changed = bell.take()
         finally:
             self._watchers.leave(jobs, bell)
 

@@ -6,8 +6,11 @@ from heapq import nlargest
 import msgspec
 
 from headnode.core.lifecycle.cluster import Cluster
-from headnode.core.lifecycle.records import JobRecord, decode_record, decode_spec
-from headnode.core.lifecycle.states import PEOPLE_SAY, JobState
+from headnode.core.lifecycle.groups import present
+from headnode.core.lifecycle.parents import Fate, fate_of
+from headnode.core.lifecycle.records import JobRecord, decode_record, decode_spec, taken
+from headnode.core.lifecycle.states import ACTIVE, PEOPLE_SAY, JobState
+from headnode.core.model.dependencies import parents
 from headnode.core.model.errors import BadRequest, NotFound
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import JobId
@@ -15,14 +18,20 @@ from headnode.engine.engine import Engine
 from headnode.engine.ports import Archive, EndedJob
 
 LONGEST_PAGE = 1000
+MOST_OF_A_GROUP = 20_000  # ended jobs
 
 
 class Found(msgspec.Struct, frozen=True):
-    """A job and its description; `ended` when it came out of the archive."""
+    """A job and its description as it is written; `ended` when it came out of the archive."""
 
     record: JobRecord
     spec: JobSpec
     ended: bool
+
+    @property
+    def taken(self) -> JobSpec:
+        """The description with the request that the job was given when it started."""
+        return taken(self.record, self.spec)
 
 
 class Lookups:
@@ -44,7 +53,7 @@ class Lookups:
         """
         alive = self.cluster.jobs.get(JobId(job))
         if alive is not None:
-            return Found(alive, self.cluster.spec(alive), ended=False)
+            return Found(alive, self.cluster.written(alive), ended=False)
         ended = self.archive.ended_job(JobId(job))
         if ended is None:
             raise NotFound(code="no-such-job", what=f"there is no job {job}", fix="see `hn job list /all`")
@@ -57,13 +66,27 @@ class Lookups:
         ended = self.archive.ended_job(JobId(job))
         return decode_record(ended.record) if ended is not None else None
 
-    def ended_parents(self, parents: Sequence[int]) -> dict[int, str]:
-        """Return how those parents ended that are over."""
+    def record(self, job: int) -> JobRecord | None:
+        """Return the record of a job, alive or over; None when it does not exist."""
+        return self.cluster.jobs.get(JobId(job)) or self.archived(job)
+
+    def group(self, name: str, owner: str | None) -> list[JobRecord]:
+        """Return the jobs that a group has now, in the order of their ids; `owner` None means all owners'."""
+        ended = self.archive.ended_of_group(name, owner=owner, states=(), before=None, limit=MOST_OF_A_GROUP)
+        alive = [
+            record
+            for record in self.cluster.jobs.values()
+            if record.group == name and owner in (None, record.owner)
+        ]
+        return present([*alive, *(decode_record(job.record) for job in ended)])
+
+    def ended_parents(self, *specs: JobSpec) -> dict[int, Fate]:
+        """Return what became of those jobs that are over of all that these depend on."""
         found = {}
-        for parent in parents:
-            ended = self.archive.ended_job(JobId(parent)) if JobId(parent) not in self.cluster.jobs else None
+        for parent in {parent for spec in specs for parent in parents(spec)}:
+            ended = self.archived(parent)
             if ended is not None:
-                found[parent] = ended.state
+                found[parent] = fate_of(ended)
         return found
 
     def page(
@@ -106,12 +129,12 @@ def states_named(words: Sequence[str]) -> set[JobState]:
             return set()
         meant = {s for s in JobState if plain in (s.value, PEOPLE_SAY[s].lower().replace(" ", ""))}
         if plain == "active":
-            meant = {JobState.QUEUED, JobState.RUNNING, JobState.ENDING}
+            meant = {JobState.QUEUED, JobState.ENDING, *ACTIVE}
         if not meant:
             raise BadRequest(
                 code="state",
                 what=f"{word!r} is not a state of a job",
-                fix="use Not submitted, Queued, Running, Finished, Failed, Canceled or all",
+                fix="use Not submitted, Queued, Running, Suspended, Finished, Failed, Canceled or all",
             )
         found |= meant
     return found

@@ -20,6 +20,7 @@ from headnode.apps.server.inbox import Inbox
 from headnode.apps.server.keeper import Keeper
 from headnode.apps.server.local_socket import LocalSocket
 from headnode.apps.server.lost_nodes import watch_for_lost_nodes
+from headnode.apps.server.network import Network, address_to_listen_at
 from headnode.apps.server.options import Options, node_names, read_options
 from headnode.apps.server.watching import Several, Watchers
 from headnode.core.lifecycle import commands as c
@@ -79,6 +80,9 @@ class Head:
         self.desk = Desk(self.engine, journal, self.inbox, options.state, options.name)
         self._effects.effects.append(self.desk.outlooks)
         self.desk.shut_down = self._shut_down
+        self.desk.links = self.links.links
+        if address := address_to_listen_at(options.state, options.listen):
+            self.desk.network = Network(options.state, address, self.inbox, self.links)
         self._keeper = Keeper(options.state, node_names(options), options.processors)
 
     def _welcome(self) -> m.Welcome:
@@ -95,8 +99,11 @@ class Head:
         self._ended.set()
 
     def _shut_down(self) -> None:
-        for link in self.links.links.values():
-            link.send(m.Goodbye(reason="the head was stopped"))
+        """End, with the agents of this machine; nobody would start those of others when a head is back."""
+        nodes = self.engine.cluster.nodes
+        for name, link in self.links.links.items():
+            if name not in nodes or not nodes[name].key:
+                link.send(m.Goodbye(reason="the head was stopped"))
         self._ended.set()
 
     async def run(self) -> int:
@@ -127,11 +134,15 @@ class Head:
         nodes = await asyncio.start_unix_server(
             quiet_at_the_end(self.links.serve), sock=listen(state / "nodes.sock", 0o600)
         )
+        doors = [clients, nodes]
+        if self.desk.network is not None:
+            doors.append(await self.desk.network.open())
+            log.info("nodes may join at %s port %d", self.desk.network.host, self.desk.network.port)
         self.inbox.set_alarm()
         beside = [
             asyncio.create_task(self._keeper.keep(lambda name: name in self.links.links)),
             asyncio.create_task(self._snapshots()),
-            asyncio.create_task(watch_for_lost_nodes(self.engine, self.inbox)),
+            asyncio.create_task(watch_for_lost_nodes(self.engine, self.inbox, self.links)),
             asyncio.create_task(self.desk.outlooks.keep()),
         ]
         for task in beside:
@@ -141,8 +152,8 @@ class Head:
         finally:
             for task in beside:
                 task.cancel()
-            clients.close()
-            nodes.close()
+            for door in doors:
+                door.close()
             (state / "head.sock").unlink(missing_ok=True)
 
     async def _snapshots(self) -> None:

@@ -15,6 +15,7 @@ class Options(msgspec.Struct, frozen=True):
     name: str
     nodes: int = 1
     processors: int | None = None
+    listen: str = ""  # HOST or HOST:PORT for nodes of other machines; empty: there are none
     verbose: bool = False
 
 
@@ -27,6 +28,7 @@ def read_options(arguments: list[str]) -> Options:
     parser.add_argument("--name", default=socket.gethostname(), help="name of the cluster")
     parser.add_argument("--nodes", type=int, default=1, help="nodes to run on this machine (default 1)")
     parser.add_argument("--processors", type=int, help="processors of each of them (default: what is there)")
+    parser.add_argument("--listen", default="", metavar="HOST[:PORT]", help="let other machines join here")
     parser.add_argument("--verbose", action="store_true", help="log more")
     read = parser.parse_args(arguments)
     if read.nodes < 0 or (read.processors is not None and read.processors < 1):
@@ -36,6 +38,7 @@ def read_options(arguments: list[str]) -> Options:
         name=read.name,
         nodes=read.nodes,
         processors=read.processors,
+        listen=read.listen,
         verbose=read.verbose,
     )
 

@@ -18,16 +18,17 @@ def output_paths(
     node = place[0][0]
     around = Surroundings(
         job=found.record.id,
-        spec=found.spec,
+        spec=found.taken,
         node=node,
         cluster=cluster,
         scheduler=cluster,
         base=base_environment(found.record.uid),
     )
-    recipe_of = recipe(around, task, found.spec.tasks[task - 1], place, instance, 1)
+    recipe_of = recipe(around, task, found.taken.tasks[task - 1], place, instance, 1)
     kept = captured_path(str(state / "nodes" / node / "output"), found.record.id, task, instance)
     return {
         "standard_output": recipe_of.stdout or kept,
         "standard_error": recipe_of.stderr or kept,
         "captured": not recipe_of.stdout or not recipe_of.stderr,
+        "node": node,
     }

@@ -39,7 +39,7 @@ async def read_jobs(wish: CreateWish, now: Instant, machine: str = "") -> Descri
     Raises:  BadRequest, with line and column for a job file.
     """
     if wish.jobfile is None:
-        described = Described([read_terms(wish.terms, wish.tasks, None, now=now)], {}, ())
+        described = Described([read_terms(wish.terms, wish.tasks, None, now=now)], (), ())
     elif len(wish.jobfile) + sum(map(len, wish.files.values())) > LARGE:
         described = await asyncio.to_thread(_read_file, wish.jobfile, wish, machine)
     else:
@@ -70,10 +70,7 @@ def _read_file(text: str, wish: CreateWish, machine: str) -> Described:
             what="the job file holds no job: all of it is defined elsewhere",
             fix="write a Job",
         )
-    waits: dict[int, list[int]] = {}
-    for link in reading.links:
-        waits.setdefault(link.child, []).append(link.parent)
-    return Described(reading.jobs, waits, reading.report)
+    return Described(reading.jobs, reading.links, reading.report)
 
 
 def report_json(report: tuple[Item, ...]) -> Any:

@@ -7,7 +7,17 @@ from typing import Any
 
 import msgspec
 
-from headnode.apps.server import dry_run, explaining, verbs_cluster, verbs_jobs, verbs_past, verbs_tasks
+from headnode.apps.server import (
+    dry_run,
+    explaining,
+    verbs_cluster,
+    verbs_groups,
+    verbs_jobs,
+    verbs_nodes,
+    verbs_past,
+    verbs_tasks,
+    verbs_waiting,
+)
 from headnode.apps.server import wishes as w
 from headnode.apps.server.desk import Desk
 from headnode.core.formats.nearest import nearest
@@ -31,9 +41,17 @@ VERBS: Mapping[str, tuple[type[w.Wish], Verb]] = MappingProxyType(
         "cancel_job": (w.StopWish, verbs_jobs.cancel_job),
         "finish_job": (w.StopWish, verbs_jobs.finish_job),
         "requeue_job": (w.JobWish, verbs_jobs.requeue_job),
+        "suspend_job": (w.JobWish, verbs_waiting.suspend_job),
+        "resume_job": (w.JobWish, verbs_waiting.resume_job),
+        "hold_job": (w.HoldWish, verbs_waiting.hold_job),
+        "release_job": (w.ReleaseWish, verbs_waiting.release_job),
         "clone_job": (w.JobWish, verbs_jobs.clone_job),
         "job": (w.JobWish, verbs_jobs.job),
         "jobs": (w.ListWish, verbs_jobs.jobs),
+        "group": (w.GroupWish, verbs_groups.group),
+        "submit_group": (w.GroupWish, verbs_groups.submit_group),
+        "cancel_group": (w.StopGroupWish, verbs_groups.cancel_group),
+        "finish_group": (w.StopGroupWish, verbs_groups.finish_group),
         "history": (w.HistoryWish, verbs_jobs.history),
         "past_jobs": (w.PastWish, verbs_past.past_jobs),
         "predictions": (w.PredictionsWish, verbs_past.predictions),
@@ -44,11 +62,16 @@ VERBS: Mapping[str, tuple[type[w.Wish], Verb]] = MappingProxyType(
         "cancel_task": (w.StopTaskWish, verbs_tasks.cancel_task),
         "requeue_task": (w.TaskWish, verbs_tasks.requeue_task),
         "output": (w.TaskWish, verbs_tasks.output),
+        "read_output": (w.ReadOutputWish, verbs_tasks.read_output),
         "nodes": (w.NodesWish, verbs_cluster.nodes),
         "node": (w.NodeWish, verbs_cluster.node),
         "approve_node": (w.NodeWish, verbs_cluster.approve_node),
         "pause_node": (w.NodeWish, verbs_cluster.pause_node),
+        "drain_node": (w.DrainWish, verbs_cluster.drain_node),
         "resume_node": (w.NodeWish, verbs_cluster.resume_node),
+        "invite_node": (w.InviteWish, verbs_nodes.invite_node),
+        "set_node": (w.SetNodeWish, verbs_nodes.set_node),
+        "remove_node": (w.NodeWish, verbs_nodes.remove_node),
         "cluster": (w.Wish, verbs_cluster.cluster),
         "params": (w.Wish, verbs_cluster.params),
         "set_params": (w.ParamsWish, verbs_cluster.set_params),

@@ -11,8 +11,9 @@ from headnode.apps.server.answers_jobs import count_by_state
 from headnode.apps.server.desk import Desk
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.permission import must_administer
-from headnode.core.lifecycle.states import JobState
+from headnode.core.lifecycle.states import ACTIVE, JobState
 from headnode.core.model.errors import BadRequest
+from headnode.core.model.quantities import Instant
 from headnode.core.model.user import User
 from headnode.engine.roster import Roster
 from headnode.engine.settings import check_parameter, parameters_with
@@ -33,24 +34,25 @@ async def ping(desk: Desk, by: User, wish: w.Wish) -> Object:  # noqa: ARG001
 async def nodes(desk: Desk, by: User, wish: w.NodesWish) -> Object:  # noqa: ARG001
     """Show the nodes."""
     wanted = {state.strip().lower() for state in wish.states} - {"all", "*", ""}
-    known = {"pending", "ready", "paused", "unreachable"}
+    known = {word.lower() for word in show.NODE_WORDS}
     if wanted - known:
         raise BadRequest(
             code="state",
             what=f"{sorted(wanted - known)[0]!r} is not a state of a node",
-            fix="use Pending, Ready, Paused, Unreachable or all",
+            fix=f"use {', '.join(show.NODE_WORDS)} or all",
         )
+    now = desk.now()
     shown = [
-        show.node_object(desk.cluster, node)
+        show.node_object(desk.cluster, node, now)
         for _, node in sorted(desk.cluster.nodes.items())
-        if not wanted or show.node_state(node).lower() in wanted
+        if not wanted or show.node_state(desk.cluster, node, now).lower() in wanted
     ]
     return {"nodes": shown}
 
 
 async def node(desk: Desk, by: User, wish: w.NodeWish) -> Object:  # noqa: ARG001
     """Show one node."""
-    return {"node": show.detailed_node(desk.cluster, desk.cluster.node(wish.node))}
+    return {"node": show.detailed_node(desk.cluster, desk.cluster.node(wish.node), desk.now())}
 
 
 async def approve_node(desk: Desk, by: User, wish: w.NodeWish) -> Object:
@@ -64,13 +66,20 @@ async def pause_node(desk: Desk, by: User, wish: w.NodeWish) -> Object:
 
 
 async def resume_node(desk: Desk, by: User, wish: w.NodeWish) -> Object:
-    """Let a paused node take jobs again."""
+    """Let a paused or drained node take jobs again."""
     return await _change(desk, by, wish, "resume")
+
+
+async def drain_node(desk: Desk, by: User, wish: w.DrainWish) -> Object:
+    """Start no new jobs on a node but those that are over by a date."""
+    closes = None if wish.closes is None else Instant(wish.closes)
+    await desk.ask(c.DrainNode(by=by, node=wish.node, closes=closes, reason=wish.reason))
+    return {"node": show.detailed_node(desk.cluster, desk.cluster.node(wish.node), desk.now())}
 
 
 async def _change(desk: Desk, by: User, wish: w.NodeWish, what: str) -> Object:
     await desk.ask(c.ChangeNode(by=by, node=wish.node, wish=what))
-    return {"node": show.detailed_node(desk.cluster, desk.cluster.node(wish.node))}
+    return {"node": show.detailed_node(desk.cluster, desk.cluster.node(wish.node), desk.now())}
 
 
 async def cluster(desk: Desk, by: User, wish: w.Wish) -> Object:  # noqa: ARG001
@@ -92,7 +101,7 @@ async def cluster(desk: Desk, by: User, wish: w.Wish) -> Object:  # noqa: ARG001
                 "bytes": sum(file.stat().st_size for file in files if file.exists()),
             },
         }
-        | show.cluster_counts(desk.cluster)
+        | show.cluster_counts(desk.cluster, desk.now())
     }
 
 
@@ -138,12 +147,13 @@ async def down(desk: Desk, by: User, wish: w.DownWish) -> Object:
     """End the head.  Running tasks go on and the next head learns how they ended, or all are canceled."""
     must_administer(by, "stop the head")
     if wish.cancel_jobs:
-        active = (JobState.QUEUED, JobState.RUNNING, JobState.ENDING)
-        for job in [job for job, record in sorted(desk.cluster.jobs.items()) if record.state in active]:
-            await desk.ask(c.StopJob(by=by, job=job, outcome="canceled", message="the cluster went down"))
-        while desk.cluster.running:
+        active = (JobState.QUEUED, JobState.ENDING, *ACTIVE)
+        jobs = [job for job, record in sorted(desk.cluster.jobs.items()) if record.state in active]
+        why = "the cluster went down"
+        await desk.ask_together([c.StopJob(by=by, job=job, outcome="canceled", message=why) for job in jobs])
+        while desk.cluster.flows:
             await asyncio.sleep(0.02)
-    running = show.cluster_counts(desk.cluster)["tasks_running"]
+    running = show.cluster_counts(desk.cluster, desk.now())["tasks_running"]
     if desk.shut_down is not None:
         desk.shut_down()
     return {"running_tasks": running}

@@ -8,29 +8,31 @@ from headnode.apps.server import answers_jobs as show
 from headnode.apps.server import wishes as w
 from headnode.apps.server.desk import Desk
 from headnode.apps.server.expecting import expected_object, prediction_object
+from headnode.apps.server.fitting import refuse_unfit
 from headnode.apps.server.history import sentence
-from headnode.apps.server.lookups import Found, states_named
-from headnode.apps.server.reading import read_job, read_jobs, report_json
-from headnode.apps.server.several_jobs import submit_all
+from headnode.apps.server.lookups import LONGEST_PAGE, Found, states_named
+from headnode.apps.server.reading import read_jobs, report_json
+from headnode.apps.server.several_jobs import Described, create_all
+from headnode.apps.server.verbs_groups import members, relations, stalled_jobs, summary
 from headnode.core.formats.terms import read_terms
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.events import JobCreated, JobFact
-from headnode.core.lifecycle.requests import request_of
-from headnode.core.model.checks import check
 from headnode.core.model.errors import BadRequest, NotFound, WrongState
-from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import JobId
 from headnode.core.model.user import User
-from headnode.core.scheduling.reasons import never_fits
 
 Object = dict[str, Any]
 
 
 async def create_job(desk: Desk, by: User, wish: w.CreateWish) -> Object:
-    """Make a job in state configuring."""
-    spec, report = await read_job(wish, desk.now(), desk.name)
-    events = await desk.ask(c.CreateJob(by=by, spec=spec))
-    return {"job": _created(events), "report": report_json(report)}
+    """Make a job in state configuring, or all of a job file."""
+    described = await read_jobs(wish, desk.now(), desk.name)
+    return _made(await create_all(desk, by, described, submit=False), described)
+
+
+def _made(ids: list[int], described: Described) -> Object:
+    several = {"jobs": ids} if len(ids) > 1 else {}
+    return {"job": ids[-1], "report": report_json(described.report)} | several
 
 
 def _created(events: tuple[object, ...]) -> int:
@@ -42,11 +44,8 @@ async def submit_job(desk: Desk, by: User, wish: w.SubmitWish) -> Object:
     if wish.job is not None:
         return await _submit_created(desk, by, wish, wish.job)
     described = await read_jobs(wish, desk.now(), desk.name)
-    for spec in described.specs:
-        refuse_unfit(desk, spec)
-    ids = await submit_all(desk, by, described)
-    several = {"jobs": ids} if len(ids) > 1 else {}
-    return {"job": ids[-1], "report": report_json(described.report)} | several
+    refuse_unfit(desk, *described.specs)
+    return _made(await create_all(desk, by, described, submit=True), described)
 
 
 async def _submit_created(desk: Desk, by: User, wish: w.SubmitWish, job: int) -> Object:
@@ -56,7 +55,7 @@ async def _submit_created(desk: Desk, by: User, wish: w.SubmitWish, job: int) ->
     found = desk.lookups.job(job)
     refuse_ended(found)
     refuse_unfit(desk, found.spec)
-    parents = desk.lookups.ended_parents(found.spec.parents)
+    parents = desk.lookups.ended_parents(found.spec)
     await desk.ask(c.SubmitJob(by=by, job=JobId(job), parents=parents))
     return {"job": job, "report": []}
 
@@ -88,27 +87,6 @@ def refuse_ended(found: Found) -> None:
         )
 
 
-def refuse_unfit(desk: Desk, spec: JobSpec) -> None:
-    """Refuse what is wrong in itself, or could never run because the cluster is too small."""
-    check(spec)
-    _refuse_transfers(spec)
-    view = desk.engine.view(desk.now())
-    reasons = never_fits(request_of(spec), view.nodes, view.licences) if view.nodes else ()
-    if reasons:
-        raise BadRequest(
-            code="never-fits",
-            what="the job can never run on this cluster: " + "; ".join(r.text for r in reasons),
-            fix="ask for what is there: see `hn node list`",
-        )
-
-
-def _refuse_transfers(spec: JobSpec) -> None:
-    if any(task.extensions for task in spec.tasks):  # transfers are among them: a job in a few words has none
-        from headnode.core.formats.grid import refuse_transfers
-
-        refuse_transfers(spec)
-
-
 async def add_tasks(desk: Desk, by: User, wish: w.AddTasksWish) -> Object:
     """Add tasks at the end of a job's task list."""
     while True:
@@ -138,8 +116,9 @@ def _alive(desk: Desk, job: int) -> Found:
 async def modify_job(desk: Desk, by: User, wish: w.ModifyWish) -> Object:
     """Change options of a job."""
     found = desk.lookups.job(wish.job)
-    spec = read_terms(wish.terms, (), found.spec, now=desk.now())
-    before, after = msgspec.structs.asdict(found.spec), msgspec.structs.asdict(spec)
+    known = found.spec if found.ended else found.taken
+    spec = read_terms(wish.terms, (), known, now=desk.now())
+    before, after = msgspec.structs.asdict(known), msgspec.structs.asdict(spec)
     changed = tuple(sorted(name for name in after if after[name] != before[name]))
     if changed:
         if found.record.submitted is not None:
@@ -196,7 +175,7 @@ async def requeue_job(desk: Desk, by: User, wish: w.JobWish) -> Object:
         by=by,
         job=found.record.id,
         archived=found.record if found.ended else None,
-        parents=desk.lookups.ended_parents(found.spec.parents),
+        parents=desk.lookups.ended_parents(found.spec),
     )
     await desk.ask(command)
     return {"job": wish.job}
@@ -215,20 +194,37 @@ async def job(desk: Desk, by: User, wish: w.JobWish) -> Object:  # noqa: ARG001 
     reason = desk.pending_reason(found.record)
     shown = show.detailed_job(found.record, found.spec, reason, told)
     predicted = prediction_object(desk.predictions.prediction(found.record.id))
-    return {"job": shown | {"expected": expected_object(desk, found.record), "prediction": predicted}}
+    more = {"expected": expected_object(desk, found.record), "prediction": predicted}
+    return {"job": shown | more | relations(desk, found)}
 
 
 async def jobs(desk: Desk, by: User, wish: w.ListWish) -> Object:
     """Show a page of jobs, newest id first."""
+    if wish.group is not None:
+        return _jobs_of_group(desk, by, wish, wish.group)
     owner = by.name if wish.owner == "" else wish.owner
     page, more = desk.lookups.page(owner, states_named(wish.states), wish.before, wish.limit)
-    shown = [
-        show.job_object(f.record, f.spec, desk.pending_reason(f.record))
-        | {"expected": expected_object(desk, f.record)}
-        for f in page
-    ]
+    shown = [_listed(desk, found) for found in page]
     total = sum(desk.cluster.counts.values()) + sum(desk.lookups.archive.count_ended(owner=None).values())
     return {"jobs": shown, "more": more, "total": total}
+
+
+def _listed(desk: Desk, found: Found) -> Object:
+    shown = show.job_object(found.record, found.spec, desk.pending_reason(found.record))
+    return shown | {"expected": expected_object(desk, found.record)}
+
+
+def _jobs_of_group(desk: Desk, by: User, wish: w.ListWish, name: str) -> Object:
+    """Show a page of the jobs that a group has now, and its state."""
+    owner = {None: "*", "": None}.get(wish.owner, wish.owner)
+    group = members(desk, by, w.GroupWish(group=name, owner=owner))
+    states = states_named(wish.states)
+    wanted = [job for job in reversed(group) if not states or job.state in states]
+    page = [job for job in wanted if wish.before is None or job.id < wish.before]
+    limit = min(max(1, wish.limit), LONGEST_PAGE)
+    shown = [_listed(desk, desk.lookups.job(job.id)) for job in page[:limit]]
+    more = page[limit - 1].id if len(page) > limit else None
+    return {"jobs": shown, "more": more, "total": len(group), "group": summary(name, group)}
 
 
 async def history(desk: Desk, by: User, wish: w.HistoryWish) -> Object:  # noqa: ARG001
@@ -257,10 +253,16 @@ async def export_job(desk: Desk, by: User, wish: w.ExportWish) -> Object:  # noq
     return {"text": text.decode(), "report": report_json(tuple(report))}
 
 
-async def watch(desk: Desk, by: User, jobs: list[int]) -> tuple[list[Object], bool]:  # noqa: ARG001
-    """Return the jobs as they are now, and whether all are over."""
-    found = [desk.lookups.job(job) for job in jobs]
-    if not found:
+async def watch(desk: Desk, by: User, wish: w.WatchWish, changed: set[int]) -> tuple[list[Object], bool]:  # noqa: ARG001
+    """Return the jobs that have changed as they are now; all when nothing more will change, and whether so.
+
+    Nothing more will when all are over, or with `stalled` when the rest waits for what is over.
+    """
+    jobs = wish.job if isinstance(wish.job, list) else [wish.job]
+    if not jobs:
         raise NotFound(code="no-jobs", what="there is no job to watch", fix="name at least one job id")
-    shown = [show.job_object(f.record, f.spec, desk.pending_reason(f.record)) for f in found]
-    return shown, all(f.ended for f in found)
+    alive = [record for job in jobs if (record := desk.cluster.jobs.get(JobId(job))) is not None]
+    stuck = stalled_jobs(desk, alive) if wish.stalled else set()
+    done = all(record.id in stuck for record in alive)
+    found = [desk.lookups.job(job) for job in jobs if done or job in changed]
+    return [show.job_object(f.record, f.spec, desk.pending_reason(f.record)) for f in found], done

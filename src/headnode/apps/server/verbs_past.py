@@ -8,7 +8,7 @@ from headnode import __version__
 from headnode.apps.server import wishes as w
 from headnode.apps.server.desk import Desk
 from headnode.apps.server.scoring import scored
-from headnode.core.lifecycle.states import PEOPLE_SAY, JobState
+from headnode.core.lifecycle.states import ACTIVE, PEOPLE_SAY, JobState
 from headnode.core.model.quantities import FOREVER, NEVER, Instant
 from headnode.core.model.user import User
 from headnode.engine import past
@@ -61,7 +61,7 @@ def _about(desk: Desk) -> Object:
         "nodes": len(nodes),
         "ended": sum(desk.lookups.archive.count_ended(owner=None).values()),
         "queued": counts.get(JobState.QUEUED, 0),
-        "running": counts.get(JobState.RUNNING, 0) + counts.get(JobState.ENDING, 0),
+        "running": sum(counts.get(state, 0) for state in (JobState.ENDING, *ACTIVE)),
     }
 
 

@@ -3,12 +3,14 @@
 from itertools import islice
 from typing import Any
 
+from headnode.adapters.nodes.links import node_away
 from headnode.apps.server import answers_jobs as show
 from headnode.apps.server import wishes as w
 from headnode.apps.server.desk import Desk
 from headnode.apps.server.lookups import Found
 from headnode.apps.server.outputs import output_paths
 from headnode.core.lifecycle import commands as c
+from headnode.core.lifecycle.permission import may_change
 from headnode.core.lifecycle.states import TaskState
 from headnode.core.lifecycle.waiting import task_reasons
 from headnode.core.model.errors import BadRequest, NotFound, WrongState
@@ -91,7 +93,7 @@ def task_of(found: Found, number: int) -> TaskSpec:
             what=f"job {found.record.id} has no task {number}",
             fix=f"it has tasks 1 to {count}" if count else "it has no tasks",
         )
-    return found.spec.tasks[number - 1]
+    return found.taken.tasks[number - 1]
 
 
 def _task(desk: Desk, found: Found, number: int) -> Object:
@@ -195,7 +197,30 @@ async def output(desk: Desk, by: User, wish: w.TaskWish) -> Object:
     if state in (TaskState.CONFIGURING, TaskState.QUEUED) or not node:
         return {"standard_output": None, "standard_error": None, "captured": False, "state": state.value}
     place = live.place if live is not None else ((node, ()),)
+    record = desk.cluster.nodes.get(node)
     return output_paths(desk.state, desk.name, found, wish.task, instance, place) | {
         "state": state.value,
         "by": by.name,
+        "remote": record is not None and bool(record.key),
     }
+
+
+async def read_output(desk: Desk, by: User, wish: w.ReadOutputWish) -> Object:
+    """Read captured output that lies on another machine; only its owner and administrators may."""
+    found = desk.lookups.job(wish.job)
+    may_change(by, found.record)
+    where = await output(desk, by, w.TaskWish(job=wish.job, task=wish.task, instance=wish.instance))
+    if not where["captured"]:
+        raise NotFound(
+            code="no-output",
+            what=f"task {wish.job}.{wish.task} wrote all of its output to files that it names",
+            fix="see: hn task view",
+        )
+    link = desk.links.get(where["node"])
+    if link is None:
+        raise node_away(where["node"])
+    span = wish.offset, wish.most
+    read = await link.read_output(found.record.id, wish.task, wish.instance or 1, span)
+    if read.problem:
+        raise NotFound(code="no-output", what=read.problem, fix="see: hn task view")
+    return {"data": read.data, "size": read.size}

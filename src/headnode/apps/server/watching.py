@@ -8,20 +8,34 @@ from headnode.core.lifecycle.events import Event, JobFact
 from headnode.engine.engine import Effects
 
 
+class Bell(asyncio.Event):
+    """Rings when something has changed; `changed` holds the jobs until somebody takes them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.changed: set[int] = set()
+
+    def take(self) -> set[int]:
+        """Stop ringing; return the jobs that have changed since the last time."""
+        self.clear()
+        taken, self.changed = self.changed, set()
+        return taken
+
+
 class Watchers:
     """Wakes whoever watches a job that an event is about."""
 
     def __init__(self) -> None:
-        self._bells: dict[int, set[asyncio.Event]] = {}
+        self._bells: dict[int, set[Bell]] = {}
 
-    def watch(self, jobs: Sequence[int]) -> asyncio.Event:
+    def watch(self, jobs: Sequence[int]) -> Bell:
         """Return a bell that rings when something of one of the jobs changes."""
-        bell = asyncio.Event()
+        bell = Bell()
         for job in jobs:
             self._bells.setdefault(job, set()).add(bell)
         return bell
 
-    def leave(self, jobs: Sequence[int], bell: asyncio.Event) -> None:
+    def leave(self, jobs: Sequence[int], bell: Bell) -> None:
         """Ring no more."""
         for job in jobs:
             bells = self._bells.get(job, set())
@@ -34,6 +48,7 @@ class Watchers:
         if self._bells:
             for job in {event.job for event in events if isinstance(event, JobFact)}:
                 for bell in self._bells.get(job, ()):
+                    bell.changed.add(job)
                     bell.set()
 
 

@@ -8,6 +8,9 @@ from shlex import quote
 from types import MappingProxyType
 from typing import NamedTuple
 
+import msgspec
+
+from headnode.core.formats.term_wishes import NEEDS
 from headnode.core.formats.terms import UNITS, read_job_terms
 from headnode.core.formats.values import format_licences
 from headnode.core.lifecycle import commands as c
@@ -15,7 +18,7 @@ from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.decide import decide
 from headnode.core.lifecycle.deciding_changes import BY_CONFIGURING_WHEN_QUEUED, IN_PLACE_WHEN_QUEUED
 from headnode.core.lifecycle.records import JobRecord
-from headnode.core.lifecycle.requests import request_of
+from headnode.core.lifecycle.requests import own_request
 from headnode.core.model.checks import check
 from headnode.core.model.errors import Refused
 from headnode.core.model.job import JobRequest, JobSpec
@@ -46,6 +49,7 @@ _FIELDS: Mapping[What, str] = MappingProxyType(
         What.REQUESTED_NODES: "requested_nodes",
         What.EXCLUDED_NODES: "excluded_nodes",
         What.NODE_GROUP: "node_groups",
+        What.NODE_NEED: "needs",
         What.UNIFORM: "node_group_op",
         What.MINIMUM_MEMORY: "minimum_memory",
         What.MAXIMUM_MEMORY: "maximum_memory",
@@ -72,7 +76,7 @@ def room_of_queued(cluster: Cluster, spec: JobSpec, by: User) -> Room:
 
 def room_of_draft(spec: JobSpec, by: User) -> Room:
     """Return how far a job can be changed that was made and not submitted: its tasks stay as they are."""
-    return _room_beside_tasks(spec, by, {What.REQUIRED_NODES, What.MEMORY})
+    return _room_beside_tasks(spec, by, {What.REQUIRED_NODES, What.TASK_NODES, What.MEMORY})
 
 
 def _room_beside_tasks(spec: JobSpec, by: User, fixed: set[What], again: Turn | None = None) -> Room:
@@ -122,7 +126,7 @@ def way_of_made(
     """Return how to change a job that has an id.  What must be submitted again has no command of its own."""
     options = options_of(offer)
     changed = _with(spec, options, now)
-    if changed is None or request_of(changed) != offer.subject.request or _is_again(offer):
+    if changed is None or not _says_so(changed, offer.subject.request) or _is_again(offer):
         return Way(options)
     fields = tuple(
         name for name in JobSpec.__struct_fields__ if getattr(spec, name) != getattr(changed, name)
@@ -132,6 +136,14 @@ def way_of_made(
     except Refused:
         return Way(options)
     return Way(options, modify_command(record.id, options))
+
+
+def _says_so(changed: JobSpec, wished: JobRequest) -> bool:
+    """Return whether the changed job asks for what was wished.
+
+    Alternatives that do not say otherwise change with the job: then it asks for less in these, too.
+    """
+    return own_request(changed) == msgspec.structs.replace(wished, others=())
 
 
 def way_of_new(spec: JobSpec, offer: Offer, *, written: bool, now: Instant) -> Way:
@@ -198,6 +210,7 @@ _OPTIONS: Mapping[What, Callable[[Change, JobRequest], Options]] = MappingProxyT
         What.REQUESTED_NODES: lambda *_: {"requestednodes": ""},
         What.EXCLUDED_NODES: lambda *_: {"excludednodes": ""},
         What.NODE_GROUP: lambda _, request: {"nodegroup": ",".join(request.node_groups)},
+        What.NODE_NEED: lambda change, _: _anything_of(change.about),
         What.UNIFORM: lambda *_: {"nodegroupop": "Union"},
         What.MINIMUM_MEMORY: lambda _, request: _memory(request),
         What.MAXIMUM_MEMORY: lambda _, request: _memory(request),
@@ -207,6 +220,10 @@ _OPTIONS: Mapping[What, Callable[[Change, JobRequest], Options]] = MappingProxyT
         What.PRIORITY: lambda change, _: {"priority": format_priority(Priority(change.value))},
     }
 )
+
+
+def _anything_of(need: str) -> Options:
+    return {name: "" for name, (field, _) in NEEDS.items() if field == need}
 
 
 def _memory(request: JobRequest) -> Options:

@@ -16,7 +16,7 @@ from headnode.core.scheduling.counterfactuals.subject import Subject, with_job, 
 from headnode.core.scheduling.decision import Plan
 from headnode.core.scheduling.policies import Policy
 from headnode.core.scheduling.view import View, WaitingClass
-from headnode.engine.course import run_course
+from headnode.engine.course import run_course, to_the_limits
 
 MOST_PLANNING = 1.0  # seconds for all plans of one search
 MOST_RUNNING_AHEAD = 1.0  # seconds
@@ -91,10 +91,9 @@ def _run_ahead(picture: Picture) -> Instant | None:
         for waiting in view.queue
         if (turns := tuple(turn for turn in waiting.turns if turn <= subject.turn))
     ]
-    limits = {turn[2]: waiting.request.run_time for waiting in queue for turn in waiting.turns}
     end = time.monotonic() + MOST_RUNNING_AHEAD
     ahead = msgspec.structs.replace(view, queue=queue)
-    course = run_course(ahead, picture.policy, {}, limits.__getitem__, lambda: time.monotonic() > end)
+    course = run_course(ahead, picture.policy, {}, to_the_limits(ahead), lambda: time.monotonic() > end)
     return known(course.starts.get(subject.job, NEVER))
 
 

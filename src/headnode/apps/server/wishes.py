@@ -4,6 +4,8 @@ from typing import Any
 
 import msgspec
 
+from headnode.core.model.holds import DEFAULT_HOLD
+
 
 class Wish(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What every verb has: nothing."""
@@ -61,13 +63,53 @@ class StopWish(JobWish, frozen=True):
     graceful: bool = False
 
 
+class GroupWish(Wish, frozen=True):
+    """group.  `owner` None means the asker, * everybody."""
+
+    group: str
+    owner: str | None = None
+
+
+class StopGroupWish(GroupWish, frozen=True):
+    """cancel_group and finish_group."""
+
+    message: str = ""
+    force: bool = False
+    graceful: bool = False
+
+
+class HoldWish(JobWish, frozen=True):
+    """hold_job.  `name` is that of the hold."""
+
+    name: str = DEFAULT_HOLD
+    message: str = ""
+
+
+class ReleaseWish(JobWish, frozen=True):
+    """release_job.  With `all` every hold, else that of the name."""
+
+    name: str = DEFAULT_HOLD
+    all: bool = False
+
+
+class ReadOutputWish(Wish, frozen=True):
+    """read_output: up to `most` bytes from `offset` on; a negative offset counts from the end."""
+
+    job: int
+    task: int
+    instance: int | None = None
+    offset: int = 0
+    most: int = 1 << 18
+
+
 class ListWish(Wish, frozen=True):
-    """jobs."""
+    """jobs.  `group`: only those that this group has now."""
 
     owner: str | None = None
     states: list[str] = []
     before: int | None = None
     limit: int = 100
+    group: str | None = None
 
 
 class TasksWish(JobWish, frozen=True):
@@ -121,9 +163,10 @@ class ExportWish(JobWish, frozen=True):
 
 
 class WatchWish(Wish, frozen=True):
-    """watch_job."""
+    """watch_job.  `stalled`: watch no longer when nothing more happens by itself."""
 
     job: int | list[int]
+    stalled: bool = False
 
 
 class NodesWish(Wish, frozen=True):
@@ -133,9 +176,34 @@ class NodesWish(Wish, frozen=True):
 
 
 class NodeWish(Wish, frozen=True):
-    """node, approve_node, pause_node, resume_node."""
+    """node, approve_node, pause_node, resume_node, remove_node."""
 
     node: str
+
+
+class DrainWish(Wish, frozen=True):
+    """drain_node.  `closes` in seconds since 1970; None: now."""
+
+    node: str
+    closes: float | None = None
+    reason: str = ""
+
+
+class InviteWish(Wish, frozen=True):
+    """invite_node.  `lifetime` in seconds."""
+
+    lifetime: float = 86400.0
+    approve: bool = False
+    node: str = ""
+
+
+class SetNodeWish(Wish, frozen=True):
+    """set_node.  What is left out stays as it is."""
+
+    node: str
+    groups: list[str] | None = None
+    features: list[str] | None = None
+    comment: str | None = None
 
 
 class ParamsWish(Wish, frozen=True):

@@ -11,6 +11,7 @@ import msgspec
 from headnode.core.model.errors import BadRequest
 
 _SHOWN = 10  # of the things that a refusal names
+MOST_ITEMS = 1000  # of a report, each with its place; of the others their number is told
 
 
 class Kind(StrEnum):
@@ -42,6 +43,11 @@ class Item(msgspec.Struct, frozen=True, gc=False):
 
 
 Report = tuple[Item, ...]
+
+
+def unlisted(kind: Kind, number: int) -> Item:
+    """Return the finding that stands for so many more of its kind."""
+    return Item(kind, "document", f"{number} more of this kind, after the first {MOST_ITEMS} findings")
 
 
 def parse_awareness(text: str) -> Awareness:

@@ -11,17 +11,30 @@ import msgspec
 
 from headnode.core.formats.nearest import nearest
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.job import GroupEdge, JobSpec, Licence, OrderKey
+from headnode.core.model.job import Alternative, GroupEdge, JobSpec, Licence, OrderKey, TaskAlternative
+from headnode.core.model.limits import ResourceLimit
+from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.quantities import FOREVER
-from headnode.core.model.task import TaskSpec
+from headnode.core.model.task import Distribution, TaskSpec
 
 _INSIDE: Mapping[tuple[type, str], type[msgspec.Struct]] = {
     (JobSpec, "tasks"): TaskSpec,
     (JobSpec, "licences"): Licence,
     (JobSpec, "order_by"): OrderKey,
     (JobSpec, "group_edges"): GroupEdge,
+    (JobSpec, "needs"): NodeNeeds,
+    (JobSpec, "resource_limits"): ResourceLimit,
+    (JobSpec, "alternatives"): Alternative,
+    (TaskSpec, "needs"): NodeNeeds,
+    (TaskSpec, "distribution"): Distribution,
+    (TaskSpec, "resource_limits"): ResourceLimit,
+    (Alternative, "licences"): Licence,
+    (Alternative, "needs"): NodeNeeds,
+    (Alternative, "tasks"): TaskAlternative,
+    (TaskAlternative, "needs"): NodeNeeds,
+    (TaskAlternative, "distribution"): Distribution,
 }
-"""Fields that hold lists of objects."""
+"""Fields that hold an object, or a list of objects."""
 
 
 def write_job_json(spec: JobSpec) -> dict[str, Any]:
@@ -53,7 +66,9 @@ def _prepared(found: Any, kind: type[msgspec.Struct], where: str) -> Any:
         if name not in kind.__struct_fields__:
             _refuse_name(str(name), kind, where)
         inside = _INSIDE.get((kind, name))
-        if inside and isinstance(value, Sequence) and not isinstance(value, str):
+        if inside and isinstance(value, Mapping):
+            prepared[name] = _prepared(value, inside, f"{where}.{name}")
+        elif inside and isinstance(value, Sequence) and not isinstance(value, str):
             prepared[name] = [
                 _prepared(part, inside, f"{where}.{name}[{number}]") for number, part in enumerate(value)
             ]

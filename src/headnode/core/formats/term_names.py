@@ -19,6 +19,30 @@ _SIZE = "processors wanted: min[-max], * for calculated from the tasks"
 _RUN_TIME = "run time limit: [[days:]hours:]minutes, or infinite"
 _CODES = "exit codes that mean success, for example -1..10,min..-100,0..max"
 
+_NEEDS = {
+    "feature": "features that a node must have: gpu,big|huge; | is a choice",
+    "lacking": "features that a node must not have: f1,f2",
+    "featurepattern": "regular expression that a feature of the node matches",
+    "architecture": "architecture of the node, or several that will do: x86_64,aarch64",
+    "system": "operating system of the node, or several that will do",
+    "onlynodes": "run on these nodes only: n1,n2",
+    "avoidnodes": "run on none of these nodes: n1,n2",
+    "nodepattern": "regular expression that the name of a node matches",
+    "avoidpattern": "regular expression that the name of a node does not match",
+    "diskpernode": "disk of each node in MB, at least",
+    "swappernode": "swap of each node in MB, at least",
+    "virtualpernode": "memory and swap of each node together in MB, at least",
+    "speedpernode": "speed of each node in MHz, at least",
+}
+_LIMITS = "limits of every process: nofile=1024,cpu=600:1200; soft:hard, or a number for both"
+
+
+def _needs() -> "dict[str, Term]":
+    own = {name: Term(said) for name, said in _NEEDS.items()}
+    same = {"features": "feature", "arch": "architecture", "os": "system"}
+    return own | {name: Term(f"as /{other}", same_as=other) for name, other in same.items()}
+
+
 JOB_TERMS: dict[str, Term] = {
     "jobname": Term("name of the job"),
     "name": Term("name of the job", same_as="jobname"),
@@ -49,7 +73,21 @@ JOB_TERMS: dict[str, Term] = {
     "faildependenttasks": Term("a failed task fails the tasks that depend on it", True),
     "validexitcodes": Term(_CODES),
     "parentjobids": Term("ids of jobs that must have finished first: 1,2"),
+    "aftersuccess": Term("as /parentjobids", same_as="parentjobids"),
+    "afterfailure": Term("ids of jobs that must have failed, or been canceled, first: 1,2"),
+    "afterexit": Term("ids of jobs that must be over first, however they end: 1,2"),
+    "afterstart": Term("ids of jobs that must have started first: 1,2"),
     "holduntil": Term("do not start before: a date and time (UTC without a time zone), or minutes from now"),
+    "endby": Term("it must have ended by then: a date and time, or minutes from now"),
+    "deadline": Term("as /endby", same_as="endby"),
+    "holds": Term("names of holds, each of which must be released before it starts: h1,h2"),
+    "hold": Term("as /holds", same_as="holds"),
+    "suspendable": Term("it may be suspended, and go on later", True),
+    "together": Term("all tasks start at the same time, or none", True),
+    "description": Term("what the job is for, in your own words"),
+    "jobgroup": Term("name of the job group that it belongs to"),
+    **_needs(),
+    "resourcelimit": Term(_LIMITS),
     "emailaddress": Term("where to send notices"),
     "notifyonstart": Term("send a notice when the job starts", True),
     "notifyoncompletion": Term("send a notice when the job has ended", True),
@@ -84,6 +122,11 @@ TASK_TERMS: dict[str, Term] = {
     "askednodes": Term("as /requirednodes", same_as="requirednodes"),
     "requestednodes": Term("as /requirednodes", same_as="requirednodes"),
     "requestednodegroup": Term("run the task on nodes of this group"),
+    **_needs(),
+    "memorypernode": Term("memory of each node in MB, at least"),
+    "corespernode": Term("processors of each node, at least"),
+    "distribution": Term("how processes lie on nodes: per-node=2, nodes=3, round-robin or {1,2}{3}"),
+    "resourcelimit": Term(_LIMITS),
     "failjobonfailure": Term("a failure of this task fails the job", True),
     "failjobonfailurecount": Term("how many failed instances of this task fail the job"),
     "validexitcodes": Term(_CODES),

@@ -55,14 +55,14 @@ def per_node(what: str) -> Callable[[str], Fields]:
     return read
 
 
-def hold_until(text: str, now: Instant | None) -> Instant | None:
-    """Read a date and time, or minutes from `now`; nothing lifts the hold."""
+def moment(text: str, now: Instant | None) -> Instant | None:
+    """Read a date and time, or minutes from `now`; nothing takes it away."""
     if not text.strip():
         return None
     if not re.fullmatch(r"\s*[0-9]{1,9}\s*", text):
         return parse_date_time(text)
     if now is None:
-        raise Broken(code="no-clock", what="a hold-until in minutes was read without the time")
+        raise Broken(code="no-clock", what="a point of time in minutes was read without the time")
     return Instant(now + 60 * int(text))
 
 

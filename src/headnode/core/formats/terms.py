@@ -13,13 +13,14 @@ from headnode.core.formats.nearest import nearest
 from headnode.core.formats.term_names import JOB_TERMS, TASK_TERMS, Term, split_terms
 from headnode.core.formats.term_values import (
     Fields,
-    hold_until,
     job_size,
+    moment,
     per_node,
     read_pairs,
     read_properties,
     task_size,
 )
+from headnode.core.formats.term_wishes import NEEDS, NEEDS_OF_TASKS, read_distribution, read_limits
 from headnode.core.formats.values import (
     EXIT_CODES,
     FLAG,
@@ -38,6 +39,7 @@ from headnode.core.formats.values import (
 )
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec, UnitType
+from headnode.core.model.node_needs import ANY_NODE
 from headnode.core.model.quantities import Instant
 from headnode.core.model.task import TaskSpec, TaskType
 
@@ -87,6 +89,15 @@ _JOB: Mapping[str, tuple[str, Read]] = {
     "estimatedprocessmemory": ("process_memory", parse_least),
     "taskexecutionfailureretrylimit": ("task_retry_limit", parse_int),
     "user": ("run_as", TEXT.read),
+    "description": ("description", TEXT.read),
+    "jobgroup": ("job_group", TEXT.read),
+    "together": ("together", FLAG.read),
+    "suspendable": ("suspendable", FLAG.read),
+    "holds": ("holds", NAMES.read),
+    "afterfailure": ("after_failure", IDS.read),
+    "afterexit": ("after_exit", IDS.read),
+    "afterstart": ("after_start", IDS.read),
+    "resourcelimit": ("resource_limits", read_limits),
 }
 _TASK: Mapping[str, tuple[str, Read]] = {
     "name": ("name", TEXT.read),
@@ -104,7 +115,10 @@ _TASK: Mapping[str, tuple[str, Read]] = {
     "requestednodegroup": ("node_group", TEXT.read),
     "validexitcodes": ("valid_exit_codes", EXIT_CODES.read),
     "env": ("environment", read_pairs),
+    "distribution": ("distribution", read_distribution),
+    "resourcelimit": ("resource_limits", read_limits),
 }
+_MOMENTS: Mapping[str, str] = {"holduntil": "hold_until", "endby": "end_by"}
 
 
 def read_terms(
@@ -146,7 +160,7 @@ def read_job_terms(
 ) -> JobSpec:
     """Return `base`, or an empty job, with the options of `terms`; an empty value clears what can be empty.
 
-    `now` is needed for a hold-until in minutes.
+    `now` is needed for a point of time in minutes.
     Raises:  BadRequest ``unknown-option`` (with the nearest right one) and whatever is wrong with a value.
     """
     spec = base or JobSpec(dialect="terms")
@@ -159,8 +173,13 @@ def read_job_terms(
             fields[field] = _option(name, text, read)
         elif name in UNITS:
             fields |= _option(name, text, job_size) | {"unit": UNITS[name]}
-        elif name == "holduntil":
-            fields["hold_until"] = _option(name, text, lambda text: hold_until(text, now))
+        elif name in _MOMENTS:
+            fields[_MOMENTS[name]] = _option(name, text, lambda text: moment(text, now))
+        elif name in NEEDS:
+            field, read = NEEDS[name]
+            fields["needs"] = msgspec.structs.replace(
+                fields.get("needs", spec.needs), **{field: _option(name, text, read)}
+            )
         elif name == "jobenv":
             fields["environment"] = spec.environment | _option(name, text, read_pairs)
         else:
@@ -185,6 +204,11 @@ def read_task_terms(terms: Mapping[str, Any]) -> TaskSpec:
             fields[field] = _option(name, text, read)
         elif name in UNITS:
             fields |= _option(name, text, task_size)
+        elif name in NEEDS_OF_TASKS:
+            field, read = NEEDS_OF_TASKS[name]
+            fields["needs"] = msgspec.structs.replace(
+                fields.get("needs", ANY_NODE), **{field: _option(name, text, read)}
+            )
     kind = fields.get("kind")
     if kind in (TaskType.NODE_PREP, TaskType.NODE_RELEASE, TaskType.SERVICE) and "rerunnable" not in known:
         fields["rerunnable"] = False
@@ -218,10 +242,11 @@ def _refuse_name(name: str, table: Mapping[str, Term], whose: str) -> None:
             fix="leave it out: the system knows who you are",
         )
     meant = nearest(name, table)
+    own = sorted(known for known, term in table.items() if not term.same_as)
     raise BadRequest(
         code="unknown-option",
         what=f"{whose} option {name!r} is not known",
-        fix=f"did you mean {meant!r}?" if meant else f"choose one of {', '.join(sorted(table))}",
+        fix=f"did you mean {meant!r}?" if meant else f"choose one of {', '.join(own)}",
     )
 
 

@@ -193,7 +193,7 @@ def parse_seconds(text: str) -> Seconds:
         return FOREVER
     if not re.fullmatch(r"[0-9]{1,10}", text.strip()):
         _refuse("run-time", text, "a run time", "write whole seconds, or Infinite")
-    return Seconds(float(text))
+    return Seconds(float(text.strip()))
 
 
 def format_seconds(span: Seconds) -> str:

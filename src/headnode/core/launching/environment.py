@@ -9,12 +9,14 @@ from collections.abc import Mapping
 import msgspec
 
 from headnode.core.lifecycle.events import Place
+from headnode.core.lifecycle.seating import BLOCKS, nodes_of
 from headnode.core.model.job import JobSpec, UnitType
 from headnode.core.model.quantities import FOREVER, JobId, Seconds
-from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.model.task import Distribution, TaskSpec, TaskType
 
 INFINITE_RUN_TIME = 2147483647  # how CCP_RUNTIME says that there is no limit
 LONGEST_NODE_LIST = 2048  # characters; a longer CCP_NODES says OVERFLOW
+LONGEST_HOST_LIST = 65536  # characters; a longer HEADNODE_HOSTS says OVERFLOW
 OVERFLOW = "Overflow"
 
 TASK_MARKER = "HEADNODE_TASK"  # job.task.instance.attempt: which instance a process belongs to
@@ -55,7 +57,7 @@ def task_variables(around: Surroundings, number: int, task: TaskSpec, place: Pla
     """Return the scheduler's variables that are the same for every instance of a task at a place."""
     return {
         **_job_variables(around),
-        **_place_variables(around, place),
+        **_place_variables(around, task, place),
         "CCP_TASKID": str(number),
         "CCP_TASKSYSTEMID": str(number),
         "CCP_TASKCONTEXT": f"{around.job}.{number}",
@@ -92,6 +94,20 @@ def node_list(place: Place, count_of: Mapping[str, int]) -> str:
     return text if len(text) <= LONGEST_NODE_LIST else OVERFLOW
 
 
+def host_list(place: Place, count_of: Mapping[str, int], distribution: Distribution) -> str:
+    """Return a node for each process, in their order, or Overflow when that is too long for a variable.
+
+    >>> two = (("n1", (0, 1)), ("n2", (5,)))
+    >>> host_list(two, {"n1": 2, "n2": 1}, BLOCKS)
+    'n1 n1 n2'
+    >>> host_list(two, {"n1": 2, "n2": 1}, Distribution(round_robin=True))
+    'n1 n2 n1'
+    """
+    nodes = nodes_of(distribution, [count_of[node] for node, _ in place])
+    text = " ".join(place[number][0] for number in nodes)
+    return text if len(text) <= LONGEST_HOST_LIST else OVERFLOW
+
+
 def _job_variables(around: Surroundings) -> dict[str, str]:
     own = {
         "CCP_CLUSTER_NAME": around.cluster,
@@ -111,12 +127,16 @@ def _job_variables(around: Surroundings) -> dict[str, str]:
     return own
 
 
-def _place_variables(around: Surroundings, place: Place) -> dict[str, str]:
+def _place_variables(around: Surroundings, task: TaskSpec, place: Place) -> dict[str, str]:
+    swept = task.kind is TaskType.SWEEP  # then its distribution is that of its instances
+    distribution = BLOCKS if swept or task.distribution is None else task.distribution
     processors = {node: len(taken) for node, taken in place}
+    units = {node: _units(around, count) for node, count in processors.items()}
     here = dict(place).get(around.node, ())
     return {
         "CCP_NUMCPUS": str(sum(processors.values())),
-        "CCP_NODES": node_list(place, {node: _units(around, count) for node, count in processors.items()}),
+        "CCP_NODES": node_list(place, units),
+        "HEADNODE_HOSTS": host_list(place, units, distribution),
         "CCP_NODES_CORES": node_list(place, processors),
         "CCP_COREIDS": " ".join(map(str, here)),
     }

@@ -10,6 +10,7 @@ import shlex
 import msgspec
 
 from headnode.core.launching.environment import (
+    TASK_MARKER,
     Surroundings,
     instance_variables,
     task_variables,
@@ -21,6 +22,8 @@ from headnode.core.model.sweep import substitute
 from headnode.core.model.task import TaskSpec, TaskType
 
 SHELL = "/bin/sh"
+TEMPORARY = "/tmp"  # noqa: S108 - where directories of tasks are made; who makes one there must find none
+_MARKER_LENGTH = 8  # of the shepherd's marker: enough to tell two heads on one machine apart
 
 _SHELL_CHARACTERS = re.compile(r"[|&;<>()$`\\*?\[#~{}!\n]")
 _ASSIGNMENT = re.compile(r"\s*[A-Za-z_][A-Za-z0-9_]*=")
@@ -39,6 +42,7 @@ class Recipe(msgspec.Struct, frozen=True):
     stdin: str
     stdout: str
     stderr: str
+    private: bool = False  # the work directory is to be made, and removed when the attempt is over
 
 
 class Preparation:
@@ -56,7 +60,10 @@ class Preparation:
         task, around = self._task, self._around
         variables = self._variables.copy()
         variables.update(instance_variables(around.job, self._number, task, instance, attempt))
-        work_directory = self._path(task.work_directory, instance, around.home, variables) or around.home
+        work_directory = self._path(task.work_directory, instance, around.home, variables)
+        if task.private_directory:
+            work_directory = self._private(work_directory, variables)
+        work_directory = work_directory or around.home
         variables["CCP_WORKDIR"] = variables["CCP_MPI_WORKDIR"] = work_directory
         files = [
             self._path(name, instance, work_directory, variables)
@@ -64,7 +71,13 @@ class Preparation:
         ]
         variables["CCP_STDIN"], variables["CCP_STDOUT"], variables["CCP_STDERR"] = files
         command = expand_percent(self._swept(task.command, instance), variables)
-        return Recipe(argv_of(command), variables, work_directory, files[0], files[1], files[2])
+        private = task.private_directory
+        return Recipe(argv_of(command), variables, work_directory, files[0], files[1], files[2], private)
+
+    def _private(self, parent: str, variables: dict[str, str]) -> str:
+        """Return the directory of one attempt: below the task's, or where temporary files go."""
+        name = f"headnode-{variables[TASK_MARKER]}-{self._around.marker[:_MARKER_LENGTH]}"
+        return posixpath.join(parent or variables.get("TMPDIR") or TEMPORARY, name)
 
     def _swept(self, text: str, instance: int) -> str:
         if self._task.kind is not TaskType.SWEEP:

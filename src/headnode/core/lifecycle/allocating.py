@@ -1,37 +1,62 @@
 """From shares of nodes to processors with numbers, and back."""
 
-from itertools import chain
+from collections.abc import Sequence
+from itertools import chain, islice
 
 from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.events import Place
 from headnode.core.lifecycle.flow import Flow
 from headnode.core.lifecycle.records import JobRecord
+from headnode.core.lifecycle.room import all_could_run
 from headnode.core.lifecycle.units import processors_for, units_in
 from headnode.core.model.errors import WrongState
 from headnode.core.model.job import JobRequest, UnitType
 from headnode.core.model.node import NodeState
 from headnode.core.model.quantities import Instant, JobId
 
+Shares = tuple[tuple[str, int], ...]
 
-def pick(cluster: Cluster, record: JobRecord, shares: tuple[tuple[str, int], ...]) -> Place:
+
+def pick(cluster: Cluster, job: JobId, request: JobRequest, shares: Shares, end: Instant) -> Place:
     """Return numbered processors for the shares, the lowest free numbers first.
+
+    `end` is when whatever runs there is surely over.
 
     Raises:  WrongState ``stale-plan`` when the node no longer has them.
     """
-    return tuple((node, tuple(_free(cluster, record, node, count)[:count])) for node, count in shares)
+    for node, _ in shares:
+        if node in cluster.nodes and cluster.nodes[node].closes < end:
+            raise WrongState(code="stale-plan", what=f"node {node!r} closes before job {job} is surely over")
+    return tuple((node, tuple(_free(cluster, job, request, node, count)[:count])) for node, count in shares)
 
 
-def _free(cluster: Cluster, record: JobRecord, node: str, count: int) -> list[int]:
+def pick_parts(job: JobId, allocation: Place, parts: Sequence[Shares]) -> tuple[Place, ...]:
+    """Return which processors of an allocation are for each part of a gang, in their order.
+
+    Raises:  WrongState ``stale-plan`` when the allocation has not so many.
+    """
+    left = {node: iter(numbers) for node, numbers in allocation}
+    found: list[Place] = []
+    for shares in parts:
+        found.append(tuple((node, tuple(islice(left.get(node, iter(())), count))) for node, count in shares))
+        if [(node, len(numbers)) for node, numbers in found[-1]] != list(shares):
+            raise WrongState(
+                code="stale-plan", what=f"part {len(found)} of job {job} is not in what it is given"
+            )
+    return tuple(found)
+
+
+def _free(cluster: Cluster, job: JobId, request: JobRequest, node: str, count: int) -> list[int]:
     known = cluster.nodes.get(node)
     free = cluster.free.get(node, [])
     if known is None or known.state is not NodeState.READY or len(free) < count or count < 1:
         raise WrongState(
-            code="stale-plan", what=f"node {node!r} no longer has {count} free processors for job {record.id}"
+            code="stale-plan", what=f"node {node!r} no longer has {count} free processors for job {job}"
         )
-    others = cluster.holders.get(node, set()) - {record.id}
-    if others and (cluster.request(record).exclusive or exclusive_holder(cluster, node) in others):
-        raise WrongState(code="stale-plan", what=f"node {node!r} cannot be shared with job {record.id}")
+    others = cluster.holders.get(node, set()) - {job}
+    if others and (request.exclusive or exclusive_holder(cluster, node) in others):
+        raise WrongState(code="stale-plan", what=f"node {node!r} cannot be shared with job {job}")
     return free
 
 
@@ -47,25 +72,40 @@ def exclusive_holder(cluster: Cluster, node: str) -> JobId | None:
 def surplus(cluster: Cluster, record: JobRecord, now: Instant) -> list[e.AllocationShrunk]:
     """Return what the job does not need any more: idle processors beyond its minimum and its waiting tasks.
 
-    Whole nodes go first, the last taken first.  A job that runs until canceled keeps all it has.
+    Whole nodes go first, the last taken first.  A job that runs until canceled keeps all it has,
+    and so does a gang.
     """
     flow = cluster.flow(record.id)
     request = cluster.request(record)
-    if flow.spec.run_until_canceled or not any(flow.free.values()):
+    if flow.spec.run_until_canceled or request.together or not any(flow.free.values()):
         return []
     spare = held_units(cluster, record) - _units_needed(cluster, record, request)
     named = {node.lower() for node in request.required_nodes}
-    removed = []
+    removed: list[tuple[str, tuple[int, ...]]] = []
     for node in reversed(flow.run.allocation):
         if spare < 1:
             break
         units, numbers = (0, ()) if node.lower() in named else _gift(cluster, flow, node, spare)
+        while units and not _leaves_room(cluster, flow, request, (*removed, (node, numbers))):
+            units, numbers = _gift(cluster, flow, node, units - 1)
         if units and (len(numbers) == len(flow.run.allocation[node]) or not request.exclusive):
             removed.append((node, numbers))
             spare -= units
     if not removed:
         return []
     return [e.AllocationShrunk(at=now, job=record.id, removed=tuple(removed))]
+
+
+def _leaves_room(cluster: Cluster, flow: Flow, request: JobRequest, removed: Place) -> bool:
+    """Whether what is left serves every task that asks for nodes of a kind."""
+    if not request.parts:
+        return True
+    gone = dict(removed)
+    left = {
+        node: [number for number in numbers if number not in gone.get(node, ())]
+        for node, numbers in flow.run.allocation.items()
+    }
+    return all_could_run(cluster, flow, left)
 
 
 def _gift(cluster: Cluster, flow: Flow, node: str, spare: int) -> tuple[int, tuple[int, ...]]:

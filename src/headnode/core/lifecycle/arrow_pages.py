@@ -27,10 +27,18 @@ cannot be applied, and ends the head before anything wrong is written down.
 _JOB_NOTE = """
 `ending` means: how the job ends is decided, and something of it still runs. A job is over only when nothing
 of it runs any more.
+
+A suspended job (`suspending`, `suspended`, `resuming`) keeps its live instances. It gives back what it holds
+by `JobSuspended`, when every node has said that all stands still, and takes as many processors of the same
+nodes by `JobResumed`. Between the two nothing of it is dispatched, and its run time limit stands still.
 """
 _NODE_NOTE = """
 `none` is a node nobody has heard of. An unreachable node keeps its tasks until it is given up; see
 [the node protocol](03-node-protocol.md).
+
+Whether a node drains is no state of it: `NodeDrained` says when it closes and why, once for each cause (an
+administrator, its health check), and `NodeDrainLifted` takes that back. Both leave every state as it is. A
+node that will close is given only what is surely over by then.
 """
 
 Rows = Mapping[tuple[Any, type], frozenset[Any]]

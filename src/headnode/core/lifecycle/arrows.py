@@ -12,6 +12,20 @@ from headnode.core.lifecycle.states import TaskState as T
 from headnode.core.model.errors import Broken
 from headnode.core.model.node import NodeState as N
 
+_SUSPENDED = (J.SUSPENDING, J.SUSPENDED, J.RESUMING)
+_WHILE_SUSPENDED = (
+    e.JobModified,
+    e.AllocationLost,
+    e.InstancesStarted,
+    e.InstancesStopping,
+    e.InstancesEnded,
+    e.TaskCanceled,
+    e.TaskRequeued,
+    e.DispatchStopped,
+    e.ProgressSet,
+)
+"""What may happen to a job that is suspended, in any of its three states, and leaves it there."""
+
 JOB_ARROWS: Mapping[tuple[J, type], frozenset[J]] = MappingProxyType(
     {
         (J.CONFIGURING, e.JobModified): frozenset({J.CONFIGURING}),
@@ -19,9 +33,13 @@ JOB_ARROWS: Mapping[tuple[J, type], frozenset[J]] = MappingProxyType(
         (J.CONFIGURING, e.JobEnded): frozenset({J.CANCELED}),
         (J.CONFIGURING, e.TaskCanceled): frozenset({J.CONFIGURING}),
         (J.CONFIGURING, e.ProgressSet): frozenset({J.CONFIGURING}),
+        (J.CONFIGURING, e.JobHeld): frozenset({J.CONFIGURING}),
+        (J.CONFIGURING, e.JobReleased): frozenset({J.CONFIGURING}),
         (J.QUEUED, e.JobModified): frozenset({J.QUEUED}),
         (J.QUEUED, e.JobStarted): frozenset({J.RUNNING}),
-        (J.QUEUED, e.JobEnded): frozenset({J.FINISHED, J.CANCELED}),
+        (J.QUEUED, e.JobHeld): frozenset({J.QUEUED}),
+        (J.QUEUED, e.JobReleased): frozenset({J.QUEUED}),
+        (J.QUEUED, e.JobEnded): frozenset({J.FINISHED, J.FAILED, J.CANCELED}),
         (J.QUEUED, e.TaskCanceled): frozenset({J.QUEUED}),
         (J.QUEUED, e.TaskRequeued): frozenset({J.QUEUED}),
         (J.QUEUED, e.ProgressSet): frozenset({J.QUEUED}),
@@ -37,9 +55,24 @@ JOB_ARROWS: Mapping[tuple[J, type], frozenset[J]] = MappingProxyType(
         (J.RUNNING, e.TaskRequeued): frozenset({J.RUNNING}),
         (J.RUNNING, e.DispatchStopped): frozenset({J.RUNNING}),
         (J.RUNNING, e.ProgressSet): frozenset({J.RUNNING}),
+        (J.RUNNING, e.JobSuspending): frozenset({J.SUSPENDING}),
         (J.RUNNING, e.JobEnding): frozenset({J.ENDING}),
         (J.RUNNING, e.JobReturned): frozenset({J.QUEUED}),
         (J.RUNNING, e.JobEnded): frozenset({J.FINISHED, J.FAILED, J.CANCELED}),
+        (J.SUSPENDING, e.ProcessesStopped): frozenset({J.SUSPENDING}),
+        (J.SUSPENDING, e.JobSuspended): frozenset({J.SUSPENDED}),
+        (J.SUSPENDING, e.JobResumed): frozenset({J.RUNNING}),
+        (J.SUSPENDED, e.JobHeld): frozenset({J.SUSPENDED}),
+        (J.SUSPENDED, e.JobReleased): frozenset({J.SUSPENDED}),
+        (J.SUSPENDED, e.JobResuming): frozenset({J.RESUMING}),
+        (J.RESUMING, e.JobHeld): frozenset({J.RESUMING}),
+        (J.RESUMING, e.JobReleased): frozenset({J.RESUMING}),
+        (J.RESUMING, e.JobSuspended): frozenset({J.SUSPENDED}),
+        (J.RESUMING, e.JobResumed): frozenset({J.RUNNING}),
+        **{(state, event): frozenset({state}) for state in _SUSPENDED for event in _WHILE_SUSPENDED},
+        **{(state, e.JobEnding): frozenset({J.ENDING}) for state in _SUSPENDED},
+        **{(state, e.JobReturned): frozenset({J.QUEUED}) for state in _SUSPENDED},
+        **{(state, e.JobEnded): frozenset({J.FINISHED, J.FAILED, J.CANCELED}) for state in _SUSPENDED},
         (J.ENDING, e.InstancesStarted): frozenset({J.ENDING}),
         (J.ENDING, e.InstancesStopping): frozenset({J.ENDING}),
         (J.ENDING, e.InstancesEnded): frozenset({J.ENDING}),

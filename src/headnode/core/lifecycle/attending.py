@@ -7,7 +7,9 @@ from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.allocating import surplus
 from headnode.core.lifecycle.cluster import Cluster
-from headnode.core.lifecycle.deciding_stops import cancel_queued
+from headnode.core.lifecycle.deciding_stops import cancel_queued, tasks_of
+from headnode.core.lifecycle.deciding_suspension import stand_still
+from headnode.core.lifecycle.deciding_waits import in_vain
 from headnode.core.lifecycle.dispatching import dispatches
 from headnode.core.lifecycle.events import Event
 from headnode.core.lifecycle.records import JobRecord, Run
@@ -20,11 +22,13 @@ MOST_RETURNS = 3  # to the queue because nodes were lost; HPC Pack JobRetryCount
 def attend(cluster: Cluster, command: c.Attend, now: Instant) -> list[Event]:
     """Dispatch what can be, give back what is not needed, end what is over."""
     record = cluster.jobs.get(command.job)
+    if record is not None and record.state is JobState.QUEUED:
+        return _skip_if_in_vain(cluster, record, now)
     if record is None or record.run is None:
         return []
     if record.state is JobState.ENDING:
         return _end_if_still(record, record.run, now)
-    if record.state is not JobState.RUNNING:
+    if not record.state.is_active:
         return []
     flow = cluster.flow(record.id)
     stopped = record.run.outcome is not None
@@ -32,8 +36,17 @@ def attend(cluster: Cluster, command: c.Attend, now: Instant) -> list[Event]:
         return [_over(record, record.run, now)]
     if stopped and not flow.lanes:
         return _leave_allocation(record, record.run, now)
+    if record.state is not JobState.RUNNING:
+        return stand_still(record, now)
     placed = dispatches(cluster, record, now) if flow.ready and not stopped else []
     return list(placed) or list(surplus(cluster, record, now))
+
+
+def _skip_if_in_vain(cluster: Cluster, record: JobRecord, now: Instant) -> list[Event]:
+    """End a job that waits for what can never happen any more."""
+    skipped = in_vain(cluster, record, now)
+    canceled = cancel_queued(record, tasks_of(cluster, record), now, skipped[0].message) if skipped else []
+    return [*canceled, *skipped]
 
 
 def _end_if_still(record: JobRecord, run: Run, now: Instant) -> list[Event]:

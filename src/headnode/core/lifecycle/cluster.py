@@ -9,14 +9,16 @@ from heapq import heappop, heappush
 
 import msgspec
 
+from headnode.core.lifecycle.deadlines import coarse, within
 from headnode.core.lifecycle.flow import Flow
 from headnode.core.lifecycle.numbers import together, without
-from headnode.core.lifecycle.records import JobRecord, NodeRecord, decode_spec
-from headnode.core.lifecycle.requests import request_in, request_of
+from headnode.core.lifecycle.records import Invitation, JobRecord, NodeRecord, decode_spec, spec_of
+from headnode.core.lifecycle.requests import own_request, request_in, request_taken
+from headnode.core.lifecycle.resuming import request_to_resume, suspension_of
 from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import Broken, NotFound
 from headnode.core.model.job import JobRequest, JobSpec
-from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.quantities import Instant, JobId, Seconds
 
 Turn = tuple[int, int, int]
 
@@ -27,6 +29,7 @@ class Snapshot(msgspec.Struct):
     jobs: list[JobRecord] = []
     nodes: list[NodeRecord] = []
     parameters: dict[str, str] = {}
+    invitations: list[Invitation] = []
     next_job: int = 1
     next_order: int = 1
     version: int = 1
@@ -40,6 +43,7 @@ class Cluster:
         self.jobs: dict[JobId, JobRecord] = {}
         self.nodes: dict[str, NodeRecord] = {node.facts.name: node for node in kept.nodes}
         self.parameters = dict(kept.parameters)
+        self.invitations = {invitation.digest: invitation for invitation in kept.invitations}
         self.next_job = kept.next_job
         self.next_order = kept.next_order
         # What follows from the above.
@@ -51,13 +55,16 @@ class Cluster:
         self.holders: dict[str, set[JobId]] = {}
         self.children: dict[int, set[JobId]] = {}
         self.deadlines: list[tuple[Instant, JobId]] = []
+        self._last_starts: list[tuple[Instant, JobId]] = []  # by time; some are of jobs no longer queued
         self.running: set[JobId] = set()
+        self.aside: set[JobId] = set()  # suspended, or ending after it: they hold nothing where they are
         self.counts: dict[JobState, int] = {}
         # What the engine should look at next, and jobs that are over and go to the archive.
         self.touched: set[JobId] = set()
         self.redraw: set[JobId] = set()  # jobs whose picture for the scheduler may be out of date
         self.redraw_nodes: set[str] = set()  # the same of nodes
         self.pass_needed = True
+        self.let_go = False  # what became of a job has let others into the queue, of which no plan knows yet
         self.over: list[JobRecord] = []
         self._classes: dict[JobId, JobRequest] = {}
         self._interned: dict[str, str] = {}
@@ -72,6 +79,7 @@ class Cluster:
             jobs=list(self.jobs.values()),
             nodes=list(self.nodes.values()),
             parameters=self.parameters,
+            invitations=list(self.invitations.values()),
             next_job=self.next_job,
             next_order=self.next_order,
         )
@@ -99,18 +107,28 @@ class Cluster:
         return record
 
     def spec(self, record: JobRecord) -> JobSpec:
-        """Return the description of a job."""
+        """Return the description of a job; of one that runs or ran, with the request that it was given."""
         flow = self.flows.get(record.id)
-        return flow.spec if flow is not None else decode_spec(record.spec)
+        return flow.spec if flow is not None else spec_of(record)
+
+    def written(self, record: JobRecord) -> JobSpec:
+        """Return the description of a job as its owner wrote it, whichever alternative it was given."""
+        return decode_spec(record.spec)
 
     def flow(self, job: JobId) -> Flow:
         """Return the flow of a job that holds an allocation."""
         return self.flows[job]
 
     def request(self, record: JobRecord) -> JobRequest:
-        """Return what the scheduler needs to know of a job."""
+        """Return what the scheduler needs to know of a job; of one that runs, what it was given."""
         known = self._classes.get(record.id)
-        return known if known is not None else request_in(record.spec)
+        if known is not None:
+            return known
+        return self.given(record) if record.state.is_active else request_in(record.spec)
+
+    def given(self, record: JobRecord) -> JobRequest:
+        """Return what a job was given that was started, also when it is suspended and waits to go on."""
+        return request_taken(record.spec, record.run.option if record.run is not None else 0)
 
     def turn(self, record: JobRecord) -> Turn:
         """Return the place of a job in the queue: smaller goes first."""
@@ -121,7 +139,8 @@ class Cluster:
     def remember_request(self, record: JobRecord, spec: JobSpec) -> None:
         """A running job's description changed: the scheduler sees the new one."""
         self.redraw.add(record.id)
-        self._classes[record.id] = request_of(spec)
+        if record.id in self.running:
+            self._classes[record.id] = own_request(spec)
 
     def adopt(self, record: JobRecord) -> None:
         """Take a record in, with everything that follows from it."""
@@ -130,7 +149,11 @@ class Cluster:
         self.counts[record.state] = self.counts.get(record.state, 0) + 1
         if record.state is JobState.QUEUED:
             self.enqueue(record)
-        elif record.state in (JobState.RUNNING, JobState.ENDING):
+        elif record.is_aside:
+            self.set_aside(record)
+            if record.state is JobState.RESUMING:
+                self.enqueue(record)
+        elif record.state in (JobState.RUNNING, JobState.SUSPENDING, JobState.ENDING):
             self.open_run(record)
 
     def move(self, record: JobRecord, state: JobState) -> None:
@@ -144,8 +167,10 @@ class Cluster:
 
     def enqueue(self, record: JobRecord) -> None:
         """Put a queued job where passes find it, unless it is held or waits for parents."""
-        for parent in record.waits_for:
+        for parent in (*record.waits_for, *record.met):
             self.children.setdefault(parent, set()).add(record.id)
+        if record.state is JobState.QUEUED and record.last_start is not None:
+            heappush(self._last_starts, (record.last_start, record.id))
         if record.hold_until is not None:
             self.held[record.id] = record.hold_until
             heappush(self._holds, (record.hold_until, record.id))
@@ -153,9 +178,9 @@ class Cluster:
             self._line_up(record)
 
     def _line_up(self, record: JobRecord) -> None:
-        if record.waits_for:
+        if record.waits_for or record.holds:
             return
-        request = request_in(record.spec)
+        request = self._asked(record)
         turns = self.queue.get(request)
         if turns is None:
             turns = self.queue[request] = []
@@ -165,12 +190,22 @@ class Cluster:
         insort(turns, self.turn(record))
         self.pass_needed = True
 
+    def _asked(self, record: JobRecord) -> JobRequest:
+        """Return what a job of the queue asks for."""
+        if record.state is JobState.RESUMING:
+            return request_to_resume(self.spec(record), suspension_of(record.run))
+        request = request_in(record.spec)
+        if record.last_start is None or record.submitted is None:
+            return request
+        end = self.written(record).end_by
+        return request if end is None else within(request, coarse(Seconds(end - record.submitted)))
+
     def _class_of(self, turns: list[Turn], request: JobRequest) -> JobRequest:
         return self._classes.get(JobId(turns[0][2]), request) if turns else request
 
     def dequeue(self, record: JobRecord) -> None:
         """Take a job out of everything that `enqueue` put it in."""
-        for parent in record.waits_for:
+        for parent in (*record.waits_for, *record.met):
             waiting = self.children.get(parent, set())
             waiting.discard(record.id)
             if not waiting:
@@ -200,6 +235,21 @@ class Cluster:
             heappop(self._holds)
         return self._holds[0][0] if self._holds else None
 
+    def next_last_start(self) -> Instant | None:
+        """Return when the next queued job must have started to end by its deadline; None when none must."""
+        while self._last_starts and not self._must_start(*self._last_starts[0]):
+            heappop(self._last_starts)
+        return self._last_starts[0][0] if self._last_starts else None
+
+    def take_late(self, now: Instant) -> JobId | None:
+        """Return a queued job that can no longer end by its deadline, each once; None when there is none."""
+        at = self.next_last_start()
+        return heappop(self._last_starts)[1] if at is not None and at < now else None
+
+    def _must_start(self, at: Instant, job: JobId) -> bool:
+        record = self.jobs.get(job)
+        return record is not None and record.state is JobState.QUEUED and record.last_start == at
+
     def next_deadline(self) -> Instant | None:
         """Return when the next run time limit is over; None when no running job has one."""
         while self.deadlines and not self._is_deadline(*self.deadlines[0]):
@@ -224,20 +274,52 @@ class Cluster:
         if run is None:
             raise Broken(code="no-run", what=f"job {record.id} is {record.state} and has no run")
         self.running.add(record.id)
-        self._classes[record.id] = request_in(record.spec)
+        self._classes[record.id] = request_taken(record.spec, run.option)
         for node, processors in run.allocation.items():
             self.take(record.id, node, processors)
         self.flows[record.id] = Flow(record, run)
         self.set_deadline(record.id, run.deadline)
         self.touched.add(record.id)
 
+    def give_back_all(self, record: JobRecord) -> None:
+        """A job that is suspended gives back what it holds; its processes stay where they are."""
+        run = record.run
+        if run is None:
+            raise Broken(code="no-run", what=f"job {record.id} is {record.state} and has no run")
+        for node, processors in run.allocation.items():
+            self.give_back(record.id, node, processors)
+        run.allocation = {}
+        self.running.discard(record.id)
+        self._classes.pop(record.id, None)
+
+    def set_aside(self, record: JobRecord) -> None:
+        """Work out what follows from a job whose processes are where it holds nothing."""
+        run = record.run
+        if run is None:
+            raise Broken(code="no-run", what=f"job {record.id} is {record.state} and has no run")
+        self.aside.add(record.id)
+        self.flows[record.id] = Flow(record, run)
+        self.set_deadline(record.id, run.deadline)
+        self.redraw_nodes.update(suspension_of(run).places)
+        self.touched.add(record.id)
+
+    def on_node(self, node: str) -> set[JobId]:
+        """Return the jobs that hold something of a node, or whose stopped processes are there."""
+        aside = {job for job in self.aside if node in suspension_of(self.jobs[job].run).places}
+        return self.holders.get(node, set()) | aside
+
     def close_run(self, record: JobRecord) -> None:
         """Give back everything a job holds."""
         self.redraw.add(record.id)
+        if record.state is JobState.RESUMING:
+            self.dequeue(record)
+        if record.id in self.aside:
+            self.redraw_nodes.update(suspension_of(record.run).places)
+            self.aside.discard(record.id)
         if record.run is not None:
             for node, processors in record.run.allocation.items():
                 self.give_back(record.id, node, processors)
-            record.run.allocation = {}
+            record.run.allocation, record.run.parts = {}, ()
         self.running.discard(record.id)
         self.flows.pop(record.id, None)
         self._classes.pop(record.id, None)

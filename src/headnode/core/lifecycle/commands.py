@@ -5,7 +5,9 @@ from collections.abc import Mapping
 import msgspec
 
 from headnode.core.lifecycle.events import Begun, Outcome
+from headnode.core.lifecycle.parents import Fate
 from headnode.core.lifecycle.records import JobRecord
+from headnode.core.model.dependencies import Link
 from headnode.core.model.job import JobSpec
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId, Seconds
@@ -22,15 +24,36 @@ class CreateJob(Command, frozen=True):
     by: User
     spec: JobSpec
     submit: bool = False
-    parents: Mapping[int, str] = {}
+    parents: Mapping[int, Fate] = {}
+
+
+class CreateJobs(Command, frozen=True):
+    """Make several jobs in one step, and submit them with `submit`: all of them, or none.
+
+    `links` say which of them wait for which; `parents` as in `SubmitJob`.
+    """
+
+    by: User
+    specs: tuple[JobSpec, ...]
+    links: tuple[Link, ...] = ()
+    submit: bool = False
+    parents: Mapping[int, Fate] = {}
 
 
 class SubmitJob(Command, frozen=True):
-    """Put a job into the queue.  `parents` says how the ended ones of its parent jobs ended."""
+    """Put a job into the queue.  `parents` says what became of those of its parent jobs that are over."""
 
     by: User
     job: JobId
-    parents: Mapping[int, str] = {}
+    parents: Mapping[int, Fate] = {}
+
+
+class SubmitJobs(Command, frozen=True):
+    """Put several jobs into the queue in one step: all of them, or none.  `parents` as in `SubmitJob`."""
+
+    by: User
+    jobs: tuple[JobId, ...]
+    parents: Mapping[int, Fate] = {}
 
 
 class ModifyJob(Command, frozen=True):
@@ -72,7 +95,38 @@ class RequeueJob(Command, frozen=True):
     by: User
     job: JobId
     archived: JobRecord | None = None
-    parents: Mapping[int, str] = {}
+    parents: Mapping[int, Fate] = {}
+
+
+class SuspendJob(Command, frozen=True):
+    """Stop the processes of a running job, and give others what it holds."""
+
+    by: User
+    job: JobId
+
+
+class ResumeJob(Command, frozen=True):
+    """Let a suspended job go on as soon as there is room for it."""
+
+    by: User
+    job: JobId
+
+
+class HoldJob(Command, frozen=True):
+    """Keep a job from starting until the hold of this name is released."""
+
+    by: User
+    job: JobId
+    name: str
+    message: str = ""
+
+
+class ReleaseJob(Command, frozen=True):
+    """Release the hold of this name, or with None every one."""
+
+    by: User
+    job: JobId
+    name: str | None
 
 
 class StopTask(Command, frozen=True):
@@ -96,11 +150,13 @@ class RequeueTask(Command, frozen=True):
 
 
 class StartJob(Command, frozen=True):
-    """Scheduler: give the job these processors of these nodes."""
+    """Scheduler: give the job these processors of these nodes; `option` and `parts` as in `JobStarted`."""
 
     job: JobId
     shares: tuple[tuple[str, int], ...]
     backfilled: bool = False
+    option: int = 0
+    parts: tuple[tuple[tuple[str, int], ...], ...] = ()
 
 
 class GrowJob(Command, frozen=True):
@@ -122,6 +178,12 @@ class EndOverdue(Command, frozen=True):
     job: JobId
 
 
+class EndLate(Command, frozen=True):
+    """Engine: the queued job may not be able to end by its deadline any more."""
+
+    job: JobId
+
+
 class Report(msgspec.Struct, frozen=True, gc=False):
     """What a node says of one attempt that is over; see the node protocol for the kinds."""
 
@@ -137,6 +199,7 @@ class Report(msgspec.Struct, frozen=True, gc=False):
     system_time: Seconds = Seconds(0.0)
     peak_memory: int = 0
     message: str = ""
+    average_memory: int = 0
 
 
 class ReportStarted(Command, frozen=True):
@@ -155,11 +218,56 @@ class ReportEnded(Command, frozen=True):
     reports: tuple[Report, ...]
 
 
+class ReportSuspended(Command, frozen=True):
+    """Node: of this suspension of the job, everything here stands still."""
+
+    node: str
+    job: JobId
+    number: int
+
+
+Attempt = tuple[int, int, int, int]
+"""Job, task, instance and attempt."""
+
+
 class RegisterNode(Command, frozen=True):
-    """Node: this is what I am, and I can be reached."""
+    """Node: this is what I am, and I can be reached.
+
+    `kept`: the attempts of which it can tell, or will, how they are or ended.  It matters after a reboot.
+    """
 
     facts: NodeFacts
     approved: bool = False
+    key: str = ""  # digest of the key it showed; empty: it is on the head's own machine
+    kept: tuple[Attempt, ...] = ()
+
+
+class InviteNode(Command, frozen=True):
+    """Let whoever shows the secret with this digest join once; `node` names who, if it matters."""
+
+    by: User
+    digest: str
+    expires: Instant
+    approve: bool = False  # it is ready at once
+    node: str = ""
+
+
+class AdmitNode(Command, frozen=True):
+    """A node of another machine shows an invitation and its own key."""
+
+    digest: str  # of the invitation's secret
+    facts: NodeFacts
+    key: str  # digest of the node's key
+
+
+class SetNode(Command, frozen=True):
+    """Say what an administrator knows of a node; None leaves it as it is."""
+
+    by: User
+    node: str
+    groups: tuple[str, ...] | None = None
+    features: tuple[str, ...] | None = None
+    comment: str | None = None
 
 
 class NodeVanished(Command, frozen=True):
@@ -180,6 +288,23 @@ class ChangeNode(Command, frozen=True):
     by: User
     node: str
     wish: str
+
+
+class DrainNode(Command, frozen=True):
+    """Let a node start nothing that may not be over at this instant; None: nothing from now on."""
+
+    by: User
+    node: str
+    closes: Instant | None = None
+    reason: str = ""
+
+
+class ReportHealth(Command, frozen=True):
+    """Node: what its health check said; `said` is why it is not well."""
+
+    node: str
+    well: bool
+    said: str = ""
 
 
 class SetParameter(Command, frozen=True):

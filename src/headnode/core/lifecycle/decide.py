@@ -11,11 +11,16 @@ from typing import Any
 from headnode.core.lifecycle import attending
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle import deciding_changes as changes
+from headnode.core.lifecycle import deciding_drains as drains
+from headnode.core.lifecycle import deciding_groups as groups
+from headnode.core.lifecycle import deciding_holds as holds
 from headnode.core.lifecycle import deciding_jobs as jobs
+from headnode.core.lifecycle import deciding_joins as joins
 from headnode.core.lifecycle import deciding_losses as losses
 from headnode.core.lifecycle import deciding_nodes as nodes
 from headnode.core.lifecycle import deciding_reports as reports
 from headnode.core.lifecycle import deciding_stops as stops
+from headnode.core.lifecycle import deciding_suspension as suspension
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.events import Event
 from headnode.core.model.quantities import Instant
@@ -32,7 +37,9 @@ def decide(cluster: Cluster, command: c.Command, now: Instant) -> list[Event]:
 _DECIDE: Mapping[type, Callable[[Cluster, Any, Instant], list[Event]]] = MappingProxyType(
     {
         c.CreateJob: jobs.create,
+        c.CreateJobs: groups.create_several,
         c.SubmitJob: jobs.submit,
+        c.SubmitJobs: groups.submit_several,
         c.ModifyJob: changes.modify,
         c.SetProgress: jobs.set_progress,
         c.RequeueJob: jobs.requeue,
@@ -41,14 +48,25 @@ _DECIDE: Mapping[type, Callable[[Cluster, Any, Instant], list[Event]]] = Mapping
         c.Attend: attending.attend,
         c.StopJob: stops.stop_job,
         c.EndOverdue: stops.end_overdue,
+        c.EndLate: stops.end_late,
+        c.SuspendJob: suspension.suspend,
+        c.ResumeJob: suspension.resume,
+        c.ReportSuspended: suspension.stopped,
+        c.HoldJob: holds.hold,
+        c.ReleaseJob: holds.release,
         c.StopTask: stops.stop_task,
         c.RequeueTask: stops.requeue_task,
         c.ReportStarted: reports.started,
         c.ReportEnded: reports.ended,
         c.GiveUpNode: losses.give_up_node,
         c.RegisterNode: nodes.register,
+        c.InviteNode: joins.invite,
+        c.AdmitNode: joins.admit,
+        c.SetNode: joins.set_node,
         c.NodeVanished: nodes.vanished,
         c.ChangeNode: nodes.change,
+        c.DrainNode: drains.drain,
+        c.ReportHealth: drains.health,
         c.SetParameter: nodes.set_parameter,
     }
 )

@@ -8,6 +8,7 @@ import msgspec
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.cluster import Cluster
+from headnode.core.lifecycle.deadlines import check_end_by, check_still_ahead
 from headnode.core.lifecycle.deciding_jobs import check_hold, check_privileges, wished_job
 from headnode.core.lifecycle.events import Event
 from headnode.core.lifecycle.permission import may_change
@@ -15,22 +16,33 @@ from headnode.core.lifecycle.records import JobRecord, encode_record, encode_spe
 from headnode.core.lifecycle.states import JobState
 from headnode.core.model.checks import check, check_runnable
 from headnode.core.model.errors import BadRequest, WrongState
-from headnode.core.model.job import JobSpec
+from headnode.core.model.job import Alternative, JobSpec, TaskAlternative
 from headnode.core.model.quantities import Instant
 
 IN_PLACE_WHEN_QUEUED = frozenset(
-    {"priority", "hold_until", "notify_on_start", "notify_on_completion", "email", "run_as", "tasks"}
+    {
+        "priority",
+        "hold_until",
+        "end_by",
+        "suspendable",
+        "notify_on_start",
+        "notify_on_completion",
+        "email",
+        "run_as",
+        "tasks",
+    }
 )
 BY_CONFIGURING_WHEN_QUEUED = frozenset(
     {
         "template", "name", "project", "run_time", "run_until_canceled", "fail_on_task_failure", "unit",
         "minimum", "maximum", "exclusive", "licences", "node_groups", "node_group_op", "minimum_memory",
         "minimum_processors_per_node", "requested_nodes", "order_by", "process_memory", "task_retry_limit",
+        "needs", "together", "resource_limits", "description",
     }
 )  # fmt: skip
 WHEN_RUNNING = frozenset(
     {"project", "run_time", "name", "run_until_canceled", "priority", "notify_on_completion", "email",
-     "hold_until", "tasks"}
+     "hold_until", "tasks", "end_by", "suspendable"}
 )  # fmt: skip
 
 
@@ -40,7 +52,7 @@ def modify(cluster: Cluster, command: c.ModifyJob, now: Instant) -> list[Event]:
     may_change(command.by, record)
     if not command.fields:
         return []
-    spec = _merged(record, cluster.spec(record), command)
+    spec = _merged(record, cluster.written(record), command)
     if spec.priority != record.priority:
         check_privileges(spec, command.by)
     check(spec)
@@ -55,8 +67,11 @@ def modify(cluster: Cluster, command: c.ModifyJob, now: Instant) -> list[Event]:
         revived = e.JobRevived(at=now, job=record.id, record=encode_record(record), by=command.by.name)
         return [revived, e.JobConfigured(at=now, job=record.id, by=command.by.name), modified]
     _refuse_fields(record, _changeable(record), command.fields)
-    if record.state is JobState.RUNNING:
+    if record.state.is_active:
         _check_running(record, command)
+        check_still_ahead(spec, now)
+    if record.state is JobState.QUEUED:
+        check_end_by(spec, now)
     if record.state is not JobState.CONFIGURING:
         check_hold(spec, now)
         check_runnable(spec)
@@ -72,7 +87,25 @@ def _merged(record: JobRecord, now: JobSpec, command: c.ModifyJob) -> JobSpec:
         )
     if "tasks" in command.fields:
         _check_added(record, now, command.spec)
-    return msgspec.structs.replace(now, **{name: getattr(command.spec, name) for name in command.fields})
+    merged = msgspec.structs.replace(now, **{name: getattr(command.spec, name) for name in command.fields})
+    if "alternatives" in command.fields or not now.alternatives:
+        return merged
+    return msgspec.structs.replace(merged, alternatives=_followed(record, merged, command))
+
+
+def _followed(record: JobRecord, merged: JobSpec, command: c.ModifyJob) -> tuple[Alternative, ...]:
+    """Return a job's alternatives after a change.
+
+    They say nothing of new tasks; and the one under which the job runs has the new run time limit.
+    """
+    found = []
+    option = record.run.option if record.run is not None and record.state.is_active else 0
+    for number, other in enumerate(merged.alternatives, start=1):
+        fresh = (TaskAlternative(),) * (len(merged.tasks) - len(other.tasks)) if other.tasks else ()
+        limited = number == option and "run_time" in command.fields and other.run_time is not None
+        limit = command.spec.run_time if limited else other.run_time
+        found.append(msgspec.structs.replace(other, tasks=other.tasks + fresh, run_time=limit))
+    return tuple(found)
 
 
 def _check_added(record: JobRecord, now: JobSpec, wished: JobSpec) -> None:
@@ -92,7 +125,7 @@ def _changeable(record: JobRecord) -> frozenset[str] | None:
         return None
     if record.state is JobState.QUEUED:
         return IN_PLACE_WHEN_QUEUED | BY_CONFIGURING_WHEN_QUEUED
-    return WHEN_RUNNING if record.state is JobState.RUNNING else frozenset()
+    return WHEN_RUNNING if record.state.is_active else frozenset()
 
 
 def _refuse_fields(record: JobRecord, allowed: frozenset[str] | None, fields: tuple[str, ...]) -> None:
@@ -111,6 +144,12 @@ def _refuse_fields(record: JobRecord, allowed: frozenset[str] | None, fields: tu
 
 def _check_running(record: JobRecord, command: c.ModifyJob) -> None:
     run = record.run
+    if "tasks" in command.fields and run is not None and run.parts:
+        raise WrongState(
+            code="gang-is-whole",
+            what=f"job {record.id} gets no more tasks: all its tasks have started together",
+            fix="make a changed copy of it: hn job clone, or submit the task as a job of its own",
+        )
     if "run_time" in command.fields and run is not None and run.backfilled:
         raise WrongState(
             code="backfilled",

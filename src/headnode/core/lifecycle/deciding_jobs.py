@@ -1,12 +1,16 @@
 """Decide about whole jobs: creating, submitting, starting, growing, running again."""
 
-from collections.abc import Mapping
+from collections.abc import Collection
 from functools import lru_cache
 
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle import events as e
-from headnode.core.lifecycle.allocating import pick
+from headnode.core.lifecycle.allocating import pick, pick_parts
 from headnode.core.lifecycle.cluster import Cluster
+from headnode.core.lifecycle.deadlines import check_end_by
+from headnode.core.lifecycle.deciding_holds import may_hold
+from headnode.core.lifecycle.deciding_suspension import go_on
+from headnode.core.lifecycle.deciding_waits import waits
 from headnode.core.lifecycle.events import Event
 from headnode.core.lifecycle.permission import may_change
 from headnode.core.lifecycle.records import (
@@ -20,9 +24,9 @@ from headnode.core.lifecycle.records import (
 )
 from headnode.core.lifecycle.states import JobState
 from headnode.core.model.checks import check, check_runnable
-from headnode.core.model.errors import BadRequest, NotAllowed, NotFound, WrongState
-from headnode.core.model.job import JobSpec
-from headnode.core.model.quantities import ANCHORS, Instant, JobId
+from headnode.core.model.errors import BadRequest, NotAllowed, WrongState
+from headnode.core.model.job import JobRequest, JobSpec
+from headnode.core.model.quantities import ANCHORS, NEVER, Instant, JobId
 from headnode.core.model.user import User
 
 LONGEST_HOLD = 366 * 86400  # seconds
@@ -31,7 +35,7 @@ LONGEST_HOLD = 366 * 86400  # seconds
 def create(cluster: Cluster, command: c.CreateJob, now: Instant) -> list[Event]:
     """Make a job, and submit it if that is wished."""
     spec = command.spec
-    encoded = _checked(spec)
+    encoded = checked(spec)
     job = JobId(cluster.next_job)
     made = e.JobCreated(
         at=now,
@@ -43,10 +47,11 @@ def create(cluster: Cluster, command: c.CreateJob, now: Instant) -> list[Event]:
     )
     if not command.submit:
         return [made]
-    return [made, _submission(cluster, job, spec, command.by, command.parents, now)]
+    submitted = c.SubmitJob(by=command.by, job=job, parents=command.parents)
+    return [made, submission(cluster, submitted, spec, now)]
 
 
-def _checked(spec: JobSpec) -> bytes:
+def checked(spec: JobSpec) -> bytes:
     """Return the encoded description, or refuse a wrong one.  Equal small ones of late are checked once."""
     try:
         data = encode_spec(spec)
@@ -65,18 +70,26 @@ def _check_small(data: bytes) -> None:
     check(decode_spec(data))
 
 
-def _submission(
-    cluster: Cluster, job: JobId, spec: JobSpec, by: User, ended: Mapping[int, str], now: Instant
+def submission(
+    cluster: Cluster,
+    command: c.SubmitJob,
+    spec: JobSpec,
+    now: Instant,
+    place: int = 0,
+    beside: Collection[int] = (),
 ) -> e.JobSubmitted:
+    """Return the submission of a job; `beside` are the ids of those submitted with it, `place` is its own."""
     check_hold(spec, now)
-    check_privileges(spec, by)
+    check_end_by(spec, now)
+    may_hold(command.by, spec.holds)
+    check_privileges(spec, command.by)
     check_runnable(spec)
     return e.JobSubmitted(
         at=now,
-        job=job,
-        order=cluster.next_order,
-        by=by.name,
-        waits_for=_unfinished(cluster, spec, ended, job),
+        job=command.job,
+        order=cluster.next_order + place,
+        by=command.by.name,
+        waits_for=waits(cluster, spec, command.parents, command.job, beside),
     )
 
 
@@ -106,41 +119,28 @@ def check_privileges(spec: JobSpec, by: User) -> None:
         )
 
 
-def _unfinished(cluster: Cluster, spec: JobSpec, ended: Mapping[int, str], job: JobId) -> tuple[int, ...]:
-    waits = []
-    ended = {**ended, **{record.id: record.state.value for record in cluster.over}}
-    for parent in spec.parents:
-        alive = cluster.jobs.get(JobId(parent))
-        if parent == job or (alive is None and parent not in ended):
-            raise NotFound(
-                code="no-such-parent",
-                what=f"parent job {parent} does not exist",
-                fix="submit the parent first and name its id",
-            )
-        if alive is not None and alive.state is JobState.CONFIGURING:
-            raise WrongState(
-                code="parent-not-submitted",
-                what=f"parent job {parent} has not been submitted",
-                fix=f"submit it first: hn job submit /id:{parent}",
-            )
-        if alive is not None or ended[parent] != JobState.FINISHED:
-            waits.append(parent)
-    return tuple(waits)
-
-
 def submit(cluster: Cluster, command: c.SubmitJob, now: Instant) -> list[Event]:
     """Put a configured job into the queue."""
-    record = cluster.job(command.job)
-    may_change(command.by, record)
+    record = configured(cluster, command.job, command.by)
+    spec = cluster.spec(record)
+    check(spec)
+    return [submission(cluster, command, spec, now)]
+
+
+def configured(cluster: Cluster, job: JobId, by: User) -> JobRecord:
+    """Return a job that can be submitted.
+
+    Raises:  WrongState ``already-submitted``; NotAllowed ``not-owner``; NotFound ``no-such-job``.
+    """
+    record = cluster.job(job)
+    may_change(by, record)
     if record.state is not JobState.CONFIGURING:
         raise WrongState(
             code="already-submitted",
             what=f"job {record.id} is {record.state.value}: only a job that was not submitted can be",
             fix=f"copy it: hn job clone {record.id}; or run it again: hn job requeue {record.id}",
         )
-    spec = cluster.spec(record)
-    check(spec)
-    return [_submission(cluster, record.id, spec, command.by, command.parents, now)]
+    return record
 
 
 def set_progress(cluster: Cluster, command: c.SetProgress, now: Instant) -> list[Event]:
@@ -165,8 +165,9 @@ def requeue(cluster: Cluster, command: c.RequeueJob, now: Instant) -> list[Event
     record = wished_job(cluster, command)
     may_change(command.by, record)
     spec = cluster.spec(record)
-    if record.state is JobState.RUNNING and record.run is not None:
+    if record.state.is_active and record.run is not None:
         _refuse_rerun(record, spec, [i for i, p in enumerate(record.run.tasks) if p.live or p.failed])
+        check_end_by(cluster.written(record), now)
         ending = e.JobEnding(
             at=now,
             job=record.id,
@@ -179,6 +180,7 @@ def requeue(cluster: Cluster, command: c.RequeueJob, now: Instant) -> list[Event
     if record.state in (JobState.FAILED, JobState.CANCELED) and command.archived is not None:
         tasks = record.run.tasks if record.run else []
         _refuse_rerun(record, spec, [i for i, p in enumerate(tasks) if p.failed])
+        check_end_by(cluster.written(record), now)
         check_runnable(spec)
         return [
             e.JobRevived(at=now, job=record.id, record=encode_record(record), by=command.by.name),
@@ -186,7 +188,7 @@ def requeue(cluster: Cluster, command: c.RequeueJob, now: Instant) -> list[Event
                 at=now,
                 job=record.id,
                 by=command.by.name,
-                waits_for=_unfinished(cluster, spec, command.parents, record.id),
+                waits_for=waits(cluster, spec, command.parents, record.id),
             ),
         ]
     raise WrongState(
@@ -231,18 +233,36 @@ def stop_live(
 def start(cluster: Cluster, command: c.StartJob, now: Instant) -> list[Event]:
     """Give a queued job its processors, if they are still free."""
     record = cluster.jobs.get(command.job)
+    if record is not None and record.state is JobState.RESUMING:
+        return go_on(cluster, command, record, now)
     if record is None or record.state is not JobState.QUEUED:
         return []
-    if record.id in cluster.held or record.waits_for:
+    if record.id in cluster.held or record.holds or record.waits_for:
         raise WrongState(code="stale-plan", what=f"job {record.id} is held or waits for its parents")
+    request = _option(cluster.request(record), command)
+    end = Instant(now + request.run_time)
+    allocation = pick(cluster, record.id, request, command.shares, end)
     return [
         e.JobStarted(
             at=now,
             job=record.id,
-            allocation=pick(cluster, record, command.shares),
+            allocation=allocation,
             backfilled=command.backfilled,
+            option=command.option,
+            parts=pick_parts(record.id, allocation, command.parts),
         )
     ]
+
+
+def _option(whole: JobRequest, command: c.StartJob) -> JobRequest:
+    """Return the request that the job is to be given, if it has it with so many parts."""
+    requests = (whole, *whole.others)
+    request = requests[command.option] if 0 <= command.option < len(requests) else None
+    if request is None or len(command.parts) != (len(request.parts) if request.together else 0):
+        raise WrongState(
+            code="stale-plan", what=f"job {command.job} does not ask for what it was to be given"
+        )
+    return request
 
 
 def grow(cluster: Cluster, command: c.GrowJob, now: Instant) -> list[Event]:
@@ -250,4 +270,9 @@ def grow(cluster: Cluster, command: c.GrowJob, now: Instant) -> list[Event]:
     record = cluster.jobs.get(command.job)
     if record is None or record.state is not JobState.RUNNING:
         return []
-    return [e.AllocationGrown(at=now, job=record.id, added=pick(cluster, record, command.shares))]
+    request = cluster.request(record)
+    if request.together:
+        raise WrongState(code="stale-plan", what=f"job {record.id} runs as a whole and does not grow")
+    deadline = None if record.run is None else record.run.deadline
+    added = pick(cluster, record.id, request, command.shares, NEVER if deadline is None else deadline)
+    return [e.AllocationGrown(at=now, job=record.id, added=added)]

@@ -1,16 +1,18 @@
-"""Decide what becomes of jobs on a node that is given up.
+"""Decide what becomes of jobs on a node that is given up, or that has rebooted.
 
 Source: HPC Pack, node loss: tasks there run again if they may run twice and fail if not; a job that has less
-than its minimum left goes back to the queue.
+than its minimum left goes back to the queue.  So does a gang that loses any node (SSS 3.1.0, "TaskGroup").
 """
+
+from collections.abc import Collection
 
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle import events as e
-from headnode.core.lifecycle.allocating import held_units
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.deciding_reports import ended
 from headnode.core.lifecycle.events import Event
 from headnode.core.lifecycle.records import JobRecord, LiveInstance, Run
+from headnode.core.lifecycle.room import all_could_run
 from headnode.core.lifecycle.states import JobState
 from headnode.core.lifecycle.units import units_in
 from headnode.core.model.node import NodeState
@@ -28,21 +30,45 @@ def give_up_node(cluster: Cluster, command: c.GiveUpNode, now: Instant) -> list[
     if known is None or known.state not in LOST:
         return []
     events: list[Event] = []
-    for job in sorted(cluster.holders.get(command.node, ())):
+    for job in sorted(cluster.on_node(command.node)):
         record = cluster.jobs[job]
         if record.run is not None and job in cluster.flows:
             events += _give_up(cluster, record, record.run, command.node, now)
     return events
 
 
+def rebooted(cluster: Cluster, node: str, kept: Collection[c.Attempt], now: Instant) -> list[Event]:
+    """What a node ran before it was started anew is lost, but for attempts of which it can tell what became.
+
+    What was handed over and is not known to have started may have: a machine without power does not say.  Its
+    jobs keep what they hold of the node.
+    """
+    message = f"node {node} rebooted"
+    events: list[Event] = []
+    for job in sorted(cluster.on_node(node)):
+        record = cluster.jobs[job]
+        if record.run is None or job not in cluster.flows:
+            continue
+        gone = _lost(record.run, node, now, message)
+        lost = tuple(r for r in gone if (job, r.task, r.instance, r.attempt) not in kept)
+        over = ended(cluster, c.ReportEnded(node=node, job=job, reports=lost), now) if lost else []
+        events += over
+        if record.state is not JobState.ENDING and not any(isinstance(event, e.JobEnding) for event in over):
+            events += _stop_elsewhere(record, record.run, node, now, message)
+    return events
+
+
 def _give_up(cluster: Cluster, record: JobRecord, run: Run, node: str, now: Instant) -> list[Event]:
-    over = ended(cluster, c.ReportEnded(node=node, job=record.id, reports=_lost(run, node, now)), now)
+    message = f"node {node} was lost"
+    lost = _lost(run, node, now, message)
+    over = ended(cluster, c.ReportEnded(node=node, job=record.id, reports=lost), now)
     if record.state is JobState.ENDING or any(isinstance(event, e.JobEnding) for event in over):
         return over
-    return [*over, *_stop_elsewhere(record, run, node, now), *_lose(cluster, record, run, node, now)]
+    stopped = _stop_elsewhere(record, run, node, now, message, together=cluster.given(record).together)
+    return [*over, *stopped, *_lose(cluster, record, run, node, now)]
 
 
-def _lost(run: Run, node: str, now: Instant) -> tuple[c.Report, ...]:
+def _lost(run: Run, node: str, now: Instant, message: str) -> tuple[c.Report, ...]:
     return tuple(
         c.Report(
             task=index + 1,
@@ -50,7 +76,7 @@ def _lost(run: Run, node: str, now: Instant) -> tuple[c.Report, ...]:
             attempt=live.attempt,
             kind="lost",
             ended=now,
-            message=f"node {node} was lost",
+            message=message,
         )
         for index, progress in enumerate(run.tasks)
         for instance, live in sorted(progress.live.items())
@@ -58,11 +84,20 @@ def _lost(run: Run, node: str, now: Instant) -> tuple[c.Report, ...]:
     )
 
 
-def _stop_elsewhere(record: JobRecord, run: Run, node: str, now: Instant) -> list[Event]:
-    """Parallel instances that only reach into the node still run on another, and must be stopped there."""
+def _stop_elsewhere(
+    record: JobRecord, run: Run, node: str, now: Instant, message: str, *, together: bool = False
+) -> list[Event]:
+    """Parallel instances that only reach into the node still run on another, and must be stopped there.
+
+    Of a gang that loses the node (`together`) all instances elsewhere must: they are nothing without it.
+    """
     found: list[Event] = []
     for index, progress in enumerate(run.tasks):
-        reaching = tuple(n for n, live in sorted(progress.live.items()) if _reaches(live, node))
+        reaching = tuple(
+            n
+            for n, live in sorted(progress.live.items())
+            if _reaches(live, node) or (together and live.place[0][0] != node)
+        )
         fresh = tuple(n for n in reaching if progress.live[n].outcome is None)
         if fresh:
             found.append(
@@ -72,7 +107,7 @@ def _stop_elsewhere(record: JobRecord, run: Run, node: str, now: Instant) -> lis
                     task=index + 1,
                     instances=fresh,
                     outcome="failed",
-                    message=f"node {node} was lost",
+                    message=message,
                     cause="system",
                 )
             )
@@ -94,7 +129,7 @@ def _lose(cluster: Cluster, record: JobRecord, run: Run, node: str, now: Instant
         if name == node
         for number in numbers
     }
-    gone = tuple(number for number in run.allocation[node] if number not in used)
+    gone = tuple(number for number in run.places[node] if number not in used)
     small = run.outcome is None and _is_too_small(cluster, record, run, node)
     if not gone and not small:
         return []
@@ -110,7 +145,22 @@ def _lose(cluster: Cluster, record: JobRecord, run: Run, node: str, now: Instant
 
 
 def _is_too_small(cluster: Cluster, record: JobRecord, run: Run, node: str) -> bool:
-    request = cluster.request(record)
-    there = units_in(request.unit, len(run.allocation[node]), cluster.nodes[node].facts)
+    request = cluster.given(record)
+    if request.together:
+        return True
+    left = sum(
+        units_in(request.unit, len(numbers), cluster.nodes[name].facts)
+        for name, numbers in run.places.items()
+        if name != node
+    )
     required = {name.lower() for name in request.required_nodes}
-    return node.lower() in required or held_units(cluster, record) - there < request.minimum
+    return node.lower() in required or left < request.minimum or _serves_less(cluster, record, run, node)
+
+
+def _serves_less(cluster: Cluster, record: JobRecord, run: Run, lost: str) -> bool:
+    """Whether a task that is not over asks for nodes of a kind of which none is left."""
+    flow = cluster.flows.get(record.id)
+    if flow is None or not cluster.given(record).parts or not run.allocation:
+        return False
+    left = {node: numbers for node, numbers in run.allocation.items() if node != lost}
+    return not all_could_run(cluster, flow, left)

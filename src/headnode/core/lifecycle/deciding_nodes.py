@@ -7,29 +7,43 @@ from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.arrows import NODE_ARROWS
 from headnode.core.lifecycle.cluster import Cluster
+from headnode.core.lifecycle.deciding_drains import lifted
+from headnode.core.lifecycle.deciding_losses import rebooted
 from headnode.core.lifecycle.events import Event
 from headnode.core.lifecycle.permission import must_administer
-from headnode.core.model.errors import BadRequest, WrongState
+from headnode.core.model.errors import BadRequest, NotAllowed, WrongState
 from headnode.core.model.node import NodeFacts, NodeState
 from headnode.core.model.quantities import Instant
 
 
 def register(cluster: Cluster, command: c.RegisterNode, now: Instant) -> list[Event]:
-    """A node can be reached and says what it is."""
-    _check_facts(command.facts)
+    """A node can be reached and says what it is; if it has rebooted, what it ran is lost."""
+    check_facts(command.facts)
     name = command.facts.name
     known = cluster.nodes.get(name)
+    if command.key != ("" if known is None else known.key):
+        raise NotAllowed(
+            code="node-key",
+            what=f"who calls itself node {name!r} is not known by that name here",
+            fix="join again with a new invitation: hn node invite",
+        )
     if known is None:
         return [e.NodeRegistered(at=now, facts=command.facts, approved=command.approved)]
     events: list[Event] = []
-    if known.facts != command.facts:
+    if known.facts != known.with_settings(command.facts):
         events.append(e.NodeRegistered(at=now, facts=command.facts))
+    if known.facts.boot_id and command.facts.boot_id not in ("", known.facts.boot_id):
+        events += rebooted(cluster, name, frozenset(command.kept), now)
     if known.state in (NodeState.UNREACHABLE, NodeState.LOST_PAUSED):
         events.append(e.NodeReachable(at=now, node=name))
     return events
 
 
-def _check_facts(facts: NodeFacts) -> None:
+def check_facts(facts: NodeFacts) -> None:
+    """Refuse what no machine can be.
+
+    Raises:  BadRequest ``node-facts``.
+    """
     if not facts.name or facts.processors < 1 or facts.sockets < 1 or facts.memory < 0 or facts.speed < 0:
         raise BadRequest(
             code="node-facts",
@@ -67,21 +81,22 @@ def change(cluster: Cluster, command: c.ChangeNode, now: Instant) -> list[Event]
             fix=f"use {', '.join(_WISHES)}",
         )
     kind, already = _WISHES[command.wish]
-    if known.state is already:
-        return []
+    reopened = lifted(known, command.by, now) if command.wish == "resume" else []
+    if known.state is already or (reopened and (known.state, kind) not in NODE_ARROWS):
+        return reopened
     if (known.state, kind) not in NODE_ARROWS:
         raise WrongState(
             code="node-state",
             what=f"node {command.node!r} is {known.state.value}, so it cannot be asked to {command.wish}",
-            fix="a pending node can be approved, a ready one paused, a paused one resumed",
+            fix="a pending node can be approved, a ready one paused, a paused or drained one resumed",
         )
-    if command.wish == "remove" and cluster.holders.get(command.node):
+    if command.wish == "remove" and cluster.on_node(command.node):
         raise WrongState(
             code="node-busy",
-            what=f"node {command.node!r} runs jobs {sorted(cluster.holders[command.node])}",
-            fix="pause it and wait until they have ended, or cancel them",
+            what=f"node {command.node!r} has jobs {sorted(cluster.on_node(command.node))}",
+            fix="drain it and wait until they have ended, or cancel them",
         )
-    return [kind(at=now, node=command.node, by=command.by.name)]
+    return [kind(at=now, node=command.node, by=command.by.name), *reopened]
 
 
 def set_parameter(cluster: Cluster, command: c.SetParameter, now: Instant) -> list[Event]:

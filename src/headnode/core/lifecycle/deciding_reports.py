@@ -26,20 +26,24 @@ def started(cluster: Cluster, command: c.ReportStarted, now: Instant) -> list[Ev
     if record is None or record.run is None:
         return []
     run = record.run
-    fresh = tuple({(b.task, b.instance): b for b in command.begun if _is_fresh(run, b)}.values())
+    said = [b for b in command.begun if _is_fresh(run, b, command.node)]
+    fresh = tuple({(b.task, b.instance): b for b in said}.values())
     return [e.InstancesStarted(at=now, job=record.id, begun=fresh)] if fresh else []
 
 
-def _is_fresh(run: Run, begun: e.Begun) -> bool:
-    live = _live(run, begun.task, begun.instance, begun.attempt)
+def _is_fresh(run: Run, begun: e.Begun, node: str) -> bool:
+    live = _live(run, begun.task, begun.instance, begun.attempt, node)
     return live is not None and live.started is None
 
 
-def _live(run: Run, task: int, instance: int, attempt: int) -> LiveInstance | None:
+def _live(run: Run, task: int, instance: int, attempt: int, node: str) -> LiveInstance | None:
+    """Return the attempt, if `node` may speak of it: the first node of its place started it."""
     if not 1 <= task <= len(run.tasks):
         return None
     live = run.tasks[task - 1].live.get(instance)
-    return live if live is not None and live.attempt == attempt else None
+    if live is None or live.attempt != attempt or live.place[0][0] != node:
+        return None
+    return live
 
 
 def ended(cluster: Cluster, command: c.ReportEnded, now: Instant) -> list[Event]:
@@ -50,7 +54,7 @@ def ended(cluster: Cluster, command: c.ReportEnded, now: Instant) -> list[Event]
     flow = cluster.flow(record.id)
     judged: dict[tuple[int, int], Ended] = {}
     for report in command.reports:
-        live = _live(record.run, report.task, report.instance, report.attempt)
+        live = _live(record.run, report.task, report.instance, report.attempt, command.node)
         if live is not None:
             how = _judge(flow, record, live, report, command.node)
             judged[report.task, report.instance] = how
@@ -67,7 +71,7 @@ def _judge(flow: Flow, record: JobRecord, live: LiveInstance, report: c.Report, 
     """Say how one attempt ended, in the head's words."""
     task = flow.spec.tasks[report.task - 1]
     state, cause, message = _verdict(flow, task, record, live, report)
-    if state == "queued" and record.state is JobState.RUNNING and _starts_nothing(flow.run):
+    if state == "queued" and record.state.is_active and _starts_nothing(flow.run):
         state = "canceled" if live.state is TaskState.DISPATCHED else "failed"
     return Ended(
         task=report.task,
@@ -84,6 +88,8 @@ def _judge(flow: Flow, record: JobRecord, live: LiveInstance, report: c.Report, 
         message=message,
         node=node,
         cause=cause,
+        average_memory=report.average_memory,
+        nodes=tuple(name for name, _ in live.place) if len(live.place) > 1 else (),
     )
 
 
@@ -102,6 +108,10 @@ def _verdict(flow: Flow, task: TaskSpec, record: JobRecord, live: LiveInstance, 
     progress = flow.run.tasks[report.task - 1]
     stopping = live.outcome if live.state is TaskState.ENDING else None
     again = record.state is JobState.ENDING and record.run is not None and record.run.requeue
+    if report.kind == "never-ran" and live.started is not None:
+        report = msgspec.structs.replace(
+            report, kind="lost", message="the node no longer knows that the task had started"
+        )
     if report.kind == "never-ran":
         if stopping is None or again or live.cause == "system":
             return "queued", "asked", ""
@@ -152,7 +162,7 @@ def _consequences(
 ) -> list[Event]:
     """Return what failed tasks do to the rest of their job."""
     failed = [how for how in over if how.state == "failed"]
-    if not failed or record.state is not JobState.RUNNING or _starts_nothing(run):
+    if not failed or not record.state.is_active or _starts_nothing(run):
         return []
     critical = _critical(flow, run, failed)
     if critical is not None:

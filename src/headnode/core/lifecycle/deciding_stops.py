@@ -7,13 +7,14 @@ queued one canceled; finishing a job fails nothing.
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.cluster import Cluster
+from headnode.core.lifecycle.deadlines import shortest
 from headnode.core.lifecycle.deciding_jobs import stop_live
 from headnode.core.lifecycle.events import Event, Outcome
 from headnode.core.lifecycle.permission import may_change
 from headnode.core.lifecycle.records import JobRecord, Run, TaskProgress, all_queued
 from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import BadRequest, NotFound, WrongState
-from headnode.core.model.quantities import Instant
+from headnode.core.model.quantities import Instant, format_run_time
 from headnode.core.model.ranges import Ranges
 
 LONGEST_MESSAGE = 320  # characters; Compute Cluster's width of a message
@@ -39,15 +40,16 @@ def stop_job(cluster: Cluster, command: c.StopJob, now: Instant) -> list[Event]:
         )
     if record.state in (JobState.CONFIGURING, JobState.QUEUED):
         return [
-            *cancel_queued(record, _tasks(cluster, record), now, message),
+            *cancel_queued(record, tasks_of(cluster, record), now, message),
             e.JobEnded(at=now, job=record.id, outcome=command.outcome, message=message),
         ]
-    if command.graceful and record.state is JobState.RUNNING and not command.force:
+    if command.graceful and record.state.is_active and not command.force:
         return _stop_gracefully(record, command, message, now)
     return _stop_running(record, command, message, now)
 
 
-def _tasks(cluster: Cluster, record: JobRecord) -> list[TaskProgress]:
+def tasks_of(cluster: Cluster, record: JobRecord) -> list[TaskProgress]:
+    """Return the progress of a job's tasks; all queued when nothing of the job was touched."""
     if record.run is not None:
         return record.run.tasks
     return [all_queued(task.instances) for task in cluster.spec(record).tasks]
@@ -106,18 +108,39 @@ def fail_job(record: JobRecord, run: Run, message: str, now: Instant) -> list[Ev
 
 
 def end_overdue(cluster: Cluster, command: c.EndOverdue, now: Instant) -> list[Event]:
-    """Cancel a job whose run time limit is over."""
+    """Cancel a job whose run time limit is over, or its deadline."""
     record = cluster.jobs.get(command.job)
-    if record is None or record.run is None or record.state is not JobState.RUNNING:
+    if record is None or record.run is None or not record.state.is_active:
         return []
     deadline = record.run.deadline
     if deadline is None or now < deadline:
         return []
-    message = "run time expired"
+    late = deadline == cluster.spec(record).end_by
+    message = "its deadline is over" if late else "run time expired"
+    why = "the job's deadline is over" if late else "the job's run time expired"
     return [
         e.JobEnding(at=now, job=record.id, outcome="canceled", message=message),
         *cancel_queued(record, record.run.tasks, now, message),
-        *stop_live(record, "failed", "the job's run time expired", now),
+        *stop_live(record, "failed", why, now),
+    ]
+
+
+def end_late(cluster: Cluster, command: c.EndLate, now: Instant) -> list[Event]:
+    """Fail a queued job that can no longer end by its deadline."""
+    record = cluster.jobs.get(command.job)
+    if record is None or record.state is not JobState.QUEUED or record.last_start is None:
+        return []
+    if now <= record.last_start:
+        return []
+    limit = shortest(cluster.written(record))
+    message = (
+        f"it can no longer end by its deadline: its run time limit is {format_run_time(limit)}"
+        if limit
+        else "its deadline is over, and it has not started"
+    )
+    return [
+        *cancel_queued(record, tasks_of(cluster, record), now, message),
+        e.JobEnded(at=now, job=record.id, outcome="failed", message=message),
     ]
 
 
@@ -160,7 +183,7 @@ def stop_task(cluster: Cluster, command: c.StopTask, now: Instant) -> list[Event
 
 
 def _progress(cluster: Cluster, record: JobRecord, task: int, instance: int | None) -> TaskProgress:
-    tasks = _tasks(cluster, record)
+    tasks = tasks_of(cluster, record)
     if not 1 <= task <= len(tasks):
         raise NotFound(
             code="no-such-task",
@@ -189,7 +212,8 @@ def requeue_task(cluster: Cluster, command: c.RequeueTask, now: Instant) -> list
     may_change(command.by, record)
     progress = _progress(cluster, record, command.task, command.instance)
     task = cluster.spec(record).tasks[command.task - 1]
-    if record.state not in (JobState.QUEUED, JobState.RUNNING) or (record.run and record.run.outcome):
+    alive = record.state is JobState.QUEUED or record.state.is_active
+    if not alive or (record.run and record.run.outcome):
         raise WrongState(
             code="job-not-active",
             what=f"job {record.id} is {record.state.value}, so none of its tasks can be requeued",

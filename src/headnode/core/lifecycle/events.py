@@ -52,7 +52,7 @@ class JobSubmitted(JobFact, frozen=True, gc=False):
 
     order: int
     by: str = ""
-    waits_for: tuple[int, ...] = ()  # parents that have not finished
+    waits_for: tuple[int, ...] = ()  # jobs of which something must come true first
 
 
 class JobConfigured(JobFact, frozen=True, gc=False):
@@ -62,10 +62,16 @@ class JobConfigured(JobFact, frozen=True, gc=False):
 
 
 class JobStarted(JobFact, frozen=True, gc=False):
-    """It holds its allocation.  `backfilled` when it ran ahead of the first job of the queue."""
+    """It holds its allocation.  `backfilled` when it ran ahead of the first job of the queue.
+
+    `option` is the request it was given: 0 its own, n its n-th alternative.  `parts` says, for a gang, which
+    processors are for which task.
+    """
 
     allocation: Place
     backfilled: bool = False
+    option: int = 0
+    parts: tuple[Place, ...] = ()
 
 
 class AllocationGrown(JobFact, frozen=True, gc=False):
@@ -122,7 +128,7 @@ class Ended(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """How one attempt of an instance ended.
 
     Exactly one of `exit_code` and `signal` is set when the program ran; both are None when it never did
-    or when it was lost.  Times in seconds, `peak_memory` in kB.
+    or when it was lost.  Times in seconds, memory in kB.
     """
 
     task: int
@@ -139,6 +145,8 @@ class Ended(msgspec.Struct, frozen=True, array_like=True, gc=False):
     message: str = ""
     node: str = ""
     cause: Cause = "program"  # of a failure or a rerun
+    average_memory: int = 0
+    nodes: tuple[str, ...] = ()  # all that it ran on, where there were several
 
 
 class InstancesEnded(JobFact, frozen=True, gc=False):
@@ -198,10 +206,14 @@ class DispatchStopped(JobFact, frozen=True, gc=False):
 
 
 class JobEnded(JobFact, frozen=True, gc=False):
-    """It is over and holds nothing."""
+    """It is over and holds nothing.
+
+    `skipped`: it never started, because what it waited for could not come true any more.
+    """
 
     outcome: Outcome
     message: str = ""
+    skipped: bool = False
 
 
 class JobRequeued(JobFact, frozen=True, gc=False):
@@ -209,7 +221,7 @@ class JobRequeued(JobFact, frozen=True, gc=False):
 
     by: str = ""
     message: str = ""
-    waits_for: tuple[int, ...] = ()  # parents that have not finished
+    waits_for: tuple[int, ...] = ()  # jobs of which something must come true first
 
 
 class JobReturned(JobFact, frozen=True, gc=False):
@@ -222,6 +234,56 @@ class JobRevived(JobFact, frozen=True, gc=False):
     """An ended job came back from the archive, as it was when it ended.  `record` is an encoded JobRecord."""
 
     record: bytes
+    by: str = ""
+
+
+class JobHeld(JobFact, frozen=True, gc=False):
+    """A hold was put on it: it waits until every one is released."""
+
+    name: str
+    by: str = ""
+    message: str = ""
+
+
+class JobReleased(JobFact, frozen=True, gc=False):
+    """Holds were taken off it."""
+
+    names: tuple[str, ...]
+    by: str = ""
+
+
+class JobSuspending(JobFact, frozen=True, gc=False):
+    """Its nodes stop its processes.  `number` counts the suspensions of the job."""
+
+    number: int
+    by: str = ""
+
+
+class ProcessesStopped(JobFact, frozen=True, gc=False):
+    """All its processes on one of its nodes stand still; those on others do not yet."""
+
+    node: str
+
+
+class JobSuspended(JobFact, frozen=True, gc=False):
+    """All its processes stand still, and it gave back what it held; its run time limit stands still too.
+
+    A job that waited to go on waits no more.
+    """
+
+    by: str = ""
+
+
+class JobResuming(JobFact, frozen=True, gc=False):
+    """It waits in its old place of the queue for the processors it held."""
+
+    by: str = ""
+
+
+class JobResumed(JobFact, frozen=True, gc=False):
+    """It holds as many processors of the same nodes as before, and its processes go on."""
+
+    allocation: Place
     by: str = ""
 
 
@@ -263,6 +325,26 @@ class NodeResumed(NodeFact, frozen=True, gc=False):
     by: str = ""
 
 
+DrainCause = Literal["asked", "health"]
+"""Who lets a node drain: an administrator, or its health check."""
+
+
+class NodeDrained(NodeFact, frozen=True, gc=False):
+    """It starts nothing that may not be over when it closes; in place of what the same cause said before."""
+
+    closes: Instant
+    cause: DrainCause = "asked"
+    reason: str = ""
+    by: str = ""
+
+
+class NodeDrainLifted(NodeFact, frozen=True, gc=False):
+    """What this cause said of closing it no longer counts."""
+
+    cause: DrainCause = "asked"
+    by: str = ""
+
+
 class NodeUnreachable(NodeFact, frozen=True, gc=False):
     """The head lost its connection to it."""
 
@@ -274,6 +356,32 @@ class NodeReachable(NodeFact, frozen=True, gc=False):
 class NodeRemoved(NodeFact, frozen=True, gc=False):
     """It is no longer part of the cluster."""
 
+    by: str = ""
+
+
+class NodeInvited(Fact, frozen=True, gc=False):
+    """Whoever shows the secret with this digest may join once, until it expires."""
+
+    digest: str
+    expires: Instant
+    approve: bool = False
+    name: str = ""  # who may; empty: any new node
+    by: str = ""
+
+
+class NodeKeyPinned(NodeFact, frozen=True, gc=False):
+    """From now on it is known by this key; the invitation that it showed is used up."""
+
+    key: str
+    invitation: str = ""
+
+
+class NodeSet(NodeFact, frozen=True, gc=False):
+    """An administrator said what is known of it beside what its machine says; None: nothing new."""
+
+    groups: tuple[str, ...] | None = None
+    features: tuple[str, ...] | None = None
+    comment: str | None = None
     by: str = ""
 
 
@@ -306,14 +414,26 @@ Event = (
     | JobRequeued
     | JobReturned
     | JobRevived
+    | JobHeld
+    | JobReleased
+    | JobSuspending
+    | ProcessesStopped
+    | JobSuspended
+    | JobResuming
+    | JobResumed
     | ProgressSet
     | NodeRegistered
     | NodeApproved
     | NodePaused
     | NodeResumed
+    | NodeDrained
+    | NodeDrainLifted
     | NodeUnreachable
     | NodeReachable
     | NodeRemoved
+    | NodeInvited
+    | NodeKeyPinned
+    | NodeSet
     | ParameterSet
 )
 

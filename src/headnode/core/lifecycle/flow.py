@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from headnode.core.lifecycle.events import Place
 from headnode.core.lifecycle.numbers import together, without
-from headnode.core.lifecycle.records import JobRecord, Run, decode_spec
+from headnode.core.lifecycle.records import JobRecord, Run, spec_of
 from headnode.core.model.job import JobSpec
 
 Waiter = str | int
@@ -22,7 +22,7 @@ class Flow:
     """
 
     def __init__(self, record: JobRecord, run: Run) -> None:
-        self.spec: JobSpec = decode_spec(record.spec)
+        self.spec: JobSpec = spec_of(record)
         self.run = run
         self.work_out()
 

@@ -10,14 +10,28 @@ from typing import Any
 from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle import fold_instances as instances
 from headnode.core.lifecycle import fold_nodes as nodes
+from headnode.core.lifecycle import fold_suspension as suspension
 from headnode.core.lifecycle.arrows import job_target
 from headnode.core.lifecycle.cluster import Cluster
+from headnode.core.lifecycle.deadlines import last_start
 from headnode.core.lifecycle.events import Event
-from headnode.core.lifecycle.records import JobRecord, Run, all_queued, decode_record, decode_spec, untouched
+from headnode.core.lifecycle.parents import all_met, fate_of, hopeless
+from headnode.core.lifecycle.records import (
+    Hold,
+    JobRecord,
+    Run,
+    all_queued,
+    decode_record,
+    decode_spec,
+    have_instances,
+    spec_of,
+    untouched,
+)
 from headnode.core.lifecycle.states import JobState
+from headnode.core.model.dependencies import parents
 from headnode.core.model.errors import Broken
 from headnode.core.model.job import JobSpec
-from headnode.core.model.quantities import FOREVER, Instant
+from headnode.core.model.quantities import Seconds
 
 _STATES = {state.value: state for state in JobState}  # a look-up costs a tenth of JobState(...)
 
@@ -50,6 +64,7 @@ def _created(cluster: Cluster, event: e.JobCreated) -> None:
         state=JobState.CONFIGURING,
         priority=spec.priority,
         created=event.at,
+        group=spec.job_group,
     )
     cluster.next_job = max(cluster.next_job, event.job + 1)
     cluster.adopt(record)
@@ -58,17 +73,18 @@ def _created(cluster: Cluster, event: e.JobCreated) -> None:
 def _modified(cluster: Cluster, event: e.JobModified) -> None:
     record = cluster.job(event.job)
     state = job_target(record.state, event)
-    if state is JobState.QUEUED:
+    if state.is_queued:
         cluster.dequeue(record)
     spec = decode_spec(event.spec)
+    record.spec, record.priority, record.group = event.spec, spec.priority, spec.job_group
     if record.run is not None:
-        known = len(record.run.tasks)
-        record.run.tasks += [all_queued(task.instances) for task in spec.tasks[known:]]
-        _extend_run(cluster, record, record.run, spec)
-    record.spec, record.priority = event.spec, spec.priority
+        known, taken = len(record.run.tasks), spec_of(record)
+        record.run.tasks += [all_queued(task.instances) for task in taken.tasks[known:]]
+        _extend_run(cluster, record, record.run, taken)
     cluster.move(record, state)
     if state is JobState.QUEUED:
-        record.hold_until = spec.hold_until
+        record.hold_until, record.last_start = spec.hold_until, last_start(spec)
+    if state.is_queued:
         cluster.enqueue(record)
 
 
@@ -81,40 +97,52 @@ def _extend_run(cluster: Cluster, record: JobRecord, run: Run, spec: JobSpec) ->
     flow.work_out()
     cluster.remember_request(record, spec)
     if run.started is not None:
-        run.deadline = _deadline(spec, run.started)
+        suspension.set_limits(run, spec)
         cluster.set_deadline(record.id, run.deadline)
-
-
-def _deadline(spec: JobSpec, started: Instant) -> Instant | None:
-    return None if spec.run_time == FOREVER else Instant(started + spec.run_time)
 
 
 def _submitted(cluster: Cluster, event: e.JobSubmitted) -> None:
     record = cluster.job(event.job)
     state = job_target(record.state, event)
     record.submitted, record.order = event.at, event.order
-    record.waits_for = event.waits_for
-    record.hold_until = cluster.spec(record).hold_until
+    _wait_for(cluster, record, event.waits_for)
+    spec = cluster.written(record)
+    record.hold_until, record.last_start = spec.hold_until, last_start(spec)
+    record.holds += tuple(
+        Hold(name=name, at=event.at, by=event.by)
+        for name in spec.holds
+        if name not in {hold.name for hold in record.holds}
+    )
     record.message = ""
     cluster.next_order = max(cluster.next_order, event.order + 1)
     cluster.move(record, state)
     cluster.enqueue(record)
 
 
+def _wait_for(cluster: Cluster, record: JobRecord, awaited: tuple[int, ...]) -> None:
+    """Of the jobs that it depends on, these may let it go; the others have, and may take that back."""
+    record.waits_for = awaited
+    record.met = tuple(parent for parent in parents(cluster.spec(record)) if parent not in awaited)
+
+
 def _configured(cluster: Cluster, event: e.JobConfigured) -> None:
     record = cluster.job(event.job)
     state = job_target(record.state, event)
     record.run = _fresh_run(cluster, record)
-    record.waits_for, record.message = (), ""
+    record.waits_for, record.met, record.skipped, record.message = (), (), False, ""
     cluster.move(record, state)
+    _tell_children(cluster, record)
 
 
 def _fresh_run(cluster: Cluster, record: JobRecord) -> Run | None:
     """All tasks will run again.  Attempt numbers go on: an old report must never be taken for a new one."""
     if record.run is None:
         return None
-    fresh = Run(tasks=untouched(cluster.spec(record)), requeues=record.run.requeues)
-    for old, new in zip(record.run.tasks, fresh.tasks, strict=True):
+    before = record.run
+    fresh = Run(tasks=untouched(cluster.written(record)), requeues=before.requeues, starts=before.starts)
+    fresh.suspensions, fresh.usage = before.suspensions, before.usage
+    fresh.usage.forget_outcome()
+    for old, new in zip(before.tasks, fresh.tasks, strict=True):
         new.used = max(1, old.used, *old.attempts.values())  # not one by one: there may be a million
     return fresh
 
@@ -123,14 +151,26 @@ def _started(cluster: Cluster, event: e.JobStarted) -> None:
     record = cluster.job(event.job)
     state = job_target(record.state, event)
     cluster.dequeue(record)
-    spec = cluster.spec(record)
     run = run_of(cluster, record)
-    run.allocation = dict(event.allocation)
+    _give_request(record, run, event.option)
+    run.allocation, run.parts = dict(event.allocation), event.parts
+    run.usage.begin(run.allocation)
     run.started, run.ended, run.backfilled = event.at, None, event.backfilled
-    record.hold_until = None
-    run.deadline = _deadline(spec, event.at)
+    run.starts, run.stood_still = run.starts + 1, Seconds(0.0)
+    record.hold_until, record.met = None, ()
+    suspension.set_limits(run, spec_of(record))
     cluster.move(record, state)
     cluster.open_run(record)
+    _tell_children(cluster, record)
+
+
+def _give_request(record: JobRecord, run: Run, option: int) -> None:
+    """The job has this option from now on: its tasks have the instances that it asks for."""
+    if run.option == option:
+        return
+    run.option = option
+    for progress, task in zip(run.tasks, spec_of(record).tasks, strict=True):
+        have_instances(progress, task.instances)
 
 
 def _grown(cluster: Cluster, event: e.AllocationGrown) -> None:
@@ -140,6 +180,7 @@ def _grown(cluster: Cluster, event: e.AllocationGrown) -> None:
     for node, processors in event.added:
         run.allocation[node] = tuple(sorted((*run.allocation.get(node, ()), *processors)))
         cluster.take(event.job, node, processors)
+    run.usage.grow(run.allocation)
     _restock(cluster, event)
 
 
@@ -159,10 +200,16 @@ def _shrunk(cluster: Cluster, event: e.AllocationShrunk | e.AllocationLost) -> N
 
 
 def _lost(cluster: Cluster, event: e.AllocationLost) -> None:
-    _shrunk(cluster, event)
+    record = cluster.job(event.job)
+    run = run_of(cluster, record)
+    if record.id in cluster.aside:
+        job_target(record.state, event)
+        suspension.lose(cluster, record, run, event)
+    else:
+        _shrunk(cluster, event)
+        if run.suspension is not None:
+            run.suspension.awaited = tuple(n for n in run.suspension.awaited if n in run.allocation)
     if event.too_small:
-        record = cluster.job(event.job)
-        run = run_of(cluster, record)
         run.outcome, run.requeue, record.message = "canceled", True, event.message
 
 
@@ -176,6 +223,8 @@ def _ending(cluster: Cluster, event: e.JobEnding) -> None:
     record = cluster.job(event.job)
     state = job_target(record.state, event)
     run = run_of(cluster, record)
+    if record.state is JobState.RESUMING:
+        cluster.dequeue(record)
     run.outcome, run.requeue = event.outcome, event.requeue
     record.message = event.message
     cluster.move(record, state)
@@ -197,12 +246,13 @@ def _ended(cluster: Cluster, event: e.JobEnded) -> None:
         cluster.dequeue(record)
     cluster.close_run(record)
     run = run_of(cluster, record)
+    suspension.end_suspension(run, event.at)
+    run.usage.end(run.started, run.stood_still, event.at)
     run.ended, run.outcome, run.requeue, run.deadline = event.at, None, False, None
-    record.message, record.hold_until = event.message, None
+    record.message, record.hold_until, record.skipped = event.message, None, event.skipped
     cluster.move(record, state)
     _leave(cluster, record)
-    if state is JobState.FINISHED:
-        _release_children(cluster, record)
+    _tell_children(cluster, record)
 
 
 def _leave(cluster: Cluster, record: JobRecord) -> None:
@@ -213,12 +263,31 @@ def _leave(cluster: Cluster, record: JobRecord) -> None:
     cluster.over.append(record)
 
 
-def _release_children(cluster: Cluster, parent: JobRecord) -> None:
-    for job in sorted(cluster.children.get(parent.id, ())):
+def _tell_children(cluster: Cluster, parent: JobRecord) -> None:
+    """What has become of a job lets those go that wait for it, or takes that back from those not started.
+
+    The engine attends to those that can never start any more.
+    """
+    children = cluster.children.get(parent.id)
+    if children is None:
+        return
+    fate = fate_of(parent)
+    for job in sorted(children):
         child = cluster.jobs[job]
-        cluster.dequeue(child)
-        child.waits_for = tuple(awaited for awaited in child.waits_for if awaited != parent.id)
-        cluster.enqueue(child)
+        spec = decode_spec(child.spec)
+        if all_met(spec, parent.id, fate) == (parent.id in child.waits_for):
+            cluster.dequeue(child)
+            _wait_for(cluster, child, _changed(spec, child, parent.id))
+            cluster.enqueue(child)
+            cluster.let_go = True
+        if any(hopeless(spec, {parent.id: fate})):
+            cluster.touched.add(child.id)
+
+
+def _changed(spec: JobSpec, child: JobRecord, parent: int) -> tuple[int, ...]:
+    """Return what the child waits for when that has changed for this parent, in the order of its spec."""
+    waiting = {parent}.symmetric_difference(child.waits_for)
+    return tuple(awaited for awaited in parents(spec) if awaited in waiting)
 
 
 def _requeued(cluster: Cluster, event: e.JobRequeued) -> None:
@@ -226,11 +295,24 @@ def _requeued(cluster: Cluster, event: e.JobRequeued) -> None:
     state = job_target(record.state, event)
     cluster.close_run(record)
     run = run_of(cluster, record)
+    suspension.end_suspension(run, event.at)
+    if not record.state.is_final:
+        run.usage.end(run.started, run.stood_still, event.at)
     for progress in run.tasks:
         instances.run_again(progress, event)
     run.returns = 0
-    record.waits_for = event.waits_for
+    _wait_again(cluster, record, event)
     _back_in_queue(cluster, record, run, state, event.message)
+    _tell_children(cluster, record)
+
+
+def _wait_again(cluster: Cluster, record: JobRecord, event: e.JobRequeued) -> None:
+    """What was over comes as if it was new; what had been running waits for nobody."""
+    record.skipped = False
+    if record.state.is_final:
+        _wait_for(cluster, record, event.waits_for)
+    else:
+        record.waits_for, record.met = event.waits_for, ()
 
 
 def _returned(cluster: Cluster, event: e.JobReturned) -> None:
@@ -238,12 +320,15 @@ def _returned(cluster: Cluster, event: e.JobReturned) -> None:
     state = job_target(record.state, event)
     cluster.close_run(record)
     run = run_of(cluster, record)
+    suspension.end_suspension(run, event.at)
+    run.usage.end(run.started, run.stood_still, event.at)
     run.returns += 1
     _back_in_queue(cluster, record, run, state, event.message)
 
 
 def _back_in_queue(cluster: Cluster, record: JobRecord, run: Run, state: JobState, message: str) -> None:
     run.outcome, run.requeue, run.deadline, run.started, run.ended = None, False, None, None, None
+    _give_request(record, run, 0)
     run.requeues += 1
     record.message = message
     cluster.move(record, state)
@@ -296,14 +381,26 @@ FOLD: Mapping[type, Callable[[Cluster, Any], None]] = MappingProxyType(
         e.JobRequeued: _requeued,
         e.JobReturned: _returned,
         e.JobRevived: _revived,
+        e.JobHeld: suspension.held,
+        e.JobReleased: suspension.released,
+        e.JobSuspending: suspension.suspending,
+        e.ProcessesStopped: suspension.processes_stopped,
+        e.JobSuspended: suspension.suspended,
+        e.JobResuming: suspension.resuming,
+        e.JobResumed: suspension.resumed,
         e.ProgressSet: _progress,
         e.NodeRegistered: nodes.registered,
         e.NodeApproved: nodes.moved,
         e.NodePaused: nodes.moved,
         e.NodeResumed: nodes.moved,
+        e.NodeDrained: nodes.drained,
+        e.NodeDrainLifted: nodes.drain_lifted,
         e.NodeUnreachable: nodes.moved,
         e.NodeReachable: nodes.moved,
         e.NodeRemoved: nodes.removed,
+        e.NodeInvited: nodes.invited,
+        e.NodeKeyPinned: nodes.key_pinned,
+        e.NodeSet: nodes.described,
         e.ParameterSet: _parameter,
     }
 )

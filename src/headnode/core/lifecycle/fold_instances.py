@@ -83,6 +83,7 @@ def ended(cluster: Cluster, event: e.InstancesEnded) -> None:
         del progress.live[how.instance]
         flow.vacate(live.place)
         _file(progress, how)
+        run.usage.add(how)
         changed[how.task - 1] = None
     for index in changed:
         flow.task_changed(index)
@@ -145,7 +146,9 @@ def requeued(cluster: Cluster, event: e.TaskRequeued) -> None:
     """Ended instances of a task will run again."""
     record = cluster.job(event.job)
     job_target(record.state, event)
-    progress = _run(record).tasks[event.task - 1]
+    run = _run(record)
+    progress = run.tasks[event.task - 1]
+    run.usage.forget_outcome()
     for first, last in event.spans:
         over = _state_of(progress, first, last)
         instance_target(over, event, TaskState.QUEUED)

@@ -3,7 +3,7 @@
 from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.arrows import node_target
 from headnode.core.lifecycle.cluster import Cluster
-from headnode.core.lifecycle.records import NodeRecord
+from headnode.core.lifecycle.records import Drain, Invitation, NodeRecord
 from headnode.core.model.node import NodeState
 
 
@@ -16,7 +16,30 @@ def registered(cluster: Cluster, event: e.NodeRegistered) -> None:
         cluster.nodes[event.facts.name] = known
     else:
         known.state = node_target(known.state, event)
-        known.facts = event.facts
+        known.facts = known.with_settings(event.facts)
+    cluster.open_node(known)
+
+
+def invited(cluster: Cluster, event: e.NodeInvited) -> None:
+    """Somebody may join; invitations that have expired are forgotten."""
+    for digest in [each.digest for each in cluster.invitations.values() if each.expires <= event.at]:
+        del cluster.invitations[digest]
+    cluster.invitations[event.digest] = Invitation(event.digest, event.expires, event.approve, event.name)
+
+
+def key_pinned(cluster: Cluster, event: e.NodeKeyPinned) -> None:
+    """A node is known by its key, and its invitation is used up."""
+    cluster.node(event.node).key = event.key
+    cluster.invitations.pop(event.invitation, None)
+
+
+def described(cluster: Cluster, event: e.NodeSet) -> None:
+    """An administrator said what is known of a node."""
+    known = cluster.node(event.node)
+    known.groups = known.groups if event.groups is None else event.groups
+    known.features = known.features if event.features is None else event.features
+    known.comment = known.comment if event.comment is None else event.comment
+    known.facts = known.with_settings(known.facts)
     cluster.open_node(known)
 
 
@@ -27,6 +50,29 @@ def moved(cluster: Cluster, event: e.NodeFact) -> None:
     known.since = event.at
     cluster.redraw_nodes.add(event.node)
     cluster.touched |= cluster.holders.get(event.node, set())  # their tasks may go there now, or no longer
+    cluster.pass_needed = True
+
+
+def drained(cluster: Cluster, event: e.NodeDrained) -> None:
+    """A node closes, now or later."""
+    known = cluster.node(event.node)
+    drain = Drain(event.cause, event.at, event.closes, event.reason, event.by)
+    _set_drains(cluster, known, (*_without(known, event.cause), drain))
+
+
+def drain_lifted(cluster: Cluster, event: e.NodeDrainLifted) -> None:
+    """A node does not close for this cause."""
+    known = cluster.node(event.node)
+    _set_drains(cluster, known, _without(known, event.cause))
+
+
+def _without(known: NodeRecord, cause: e.DrainCause) -> tuple[Drain, ...]:
+    return tuple(drain for drain in known.drains if drain.cause != cause)
+
+
+def _set_drains(cluster: Cluster, known: NodeRecord, drains: tuple[Drain, ...]) -> None:
+    known.drains = drains
+    cluster.redraw_nodes.add(known.facts.name)
     cluster.pass_needed = True
 
 

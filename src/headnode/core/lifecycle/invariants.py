@@ -5,6 +5,7 @@ from headnode.core.lifecycle.flow import Flow
 from headnode.core.lifecycle.records import JobRecord, Run, TaskProgress
 from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import Broken
+from headnode.core.model.quantities import JobId
 
 
 def check_cluster(cluster: Cluster) -> None:
@@ -18,6 +19,7 @@ def check_cluster(cluster: Cluster) -> None:
         _check_record(cluster, record)
     _must(counts == {s: n for s, n in cluster.counts.items() if n}, f"counts {cluster.counts} are {counts}")
     _check_queue(cluster)
+    _check_children(cluster)
     _check_processors(cluster)
 
 
@@ -27,9 +29,11 @@ def _must(holds: bool, what: str) -> None:
 
 
 def _check_record(cluster: Cluster, record: JobRecord) -> None:
-    alive = record.state in (JobState.RUNNING, JobState.ENDING)
+    alive = record.state is JobState.ENDING or record.state.is_active
     _must(not record.state.is_final, f"job {record.id} is over and still in memory")
-    _must(alive == (record.id in cluster.running), f"job {record.id}: running or not?")
+    running = alive and not record.is_aside
+    _must(running == (record.id in cluster.running), f"job {record.id}: running or not?")
+    _must((alive and not running) == (record.id in cluster.aside), f"job {record.id}: aside or not?")
     _must(alive == (record.id in cluster.flows), f"job {record.id}: flow or not?")
     if record.run is not None:
         instances = [task.instances for task in cluster.spec(record).tasks]
@@ -59,7 +63,7 @@ def _check_flow(cluster: Cluster, record: JobRecord, run: Run) -> None:
     for place in flow.lanes:
         for node, numbers in place:
             _must(
-                set(numbers) <= set(run.allocation.get(node, ())),
+                set(numbers) <= set(run.places.get(node, ())),
                 f"job {record.id}: {place} outside allocation",
             )
     used = [(node, n) for place in flow.lanes for node, numbers in place for n in numbers]
@@ -71,11 +75,23 @@ def _check_queue(cluster: Cluster) -> None:
     wanted = sorted(
         cluster.turn(record)
         for record in cluster.jobs.values()
-        if record.state is JobState.QUEUED and record.id not in cluster.held and not record.waits_for
+        if record.state.is_queued
+        and record.id not in cluster.held
+        and not record.waits_for
+        and not record.holds
     )
     _must(found == wanted, f"the queue has {found}, should have {wanted}")
     for turns in cluster.queue.values():
         _must(turns == sorted(turns) and bool(turns), "a class of the queue is out of order or empty")
+
+
+def _check_children(cluster: Cluster) -> None:
+    wanted: dict[int, set[JobId]] = {}
+    for record in cluster.jobs.values():
+        if record.state is JobState.QUEUED:
+            for parent in (*record.waits_for, *record.met):
+                wanted.setdefault(parent, set()).add(record.id)
+    _must(cluster.children == wanted, f"children {cluster.children}, should be {wanted}")
 
 
 def _check_processors(cluster: Cluster) -> None:

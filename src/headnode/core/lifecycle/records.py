@@ -6,12 +6,15 @@ A queued job is small: its description stays encoded until somebody needs it.
 from functools import lru_cache
 
 import msgspec
+from msgspec.structs import replace
 
-from headnode.core.lifecycle.events import Cause, Outcome, Place
+from headnode.core.lifecycle.events import Cause, DrainCause, Outcome, Place
 from headnode.core.lifecycle.states import JobState, TaskState
+from headnode.core.lifecycle.usage import Usage
+from headnode.core.model.alternatives import chosen
 from headnode.core.model.job import JobSpec
 from headnode.core.model.node import NodeFacts, NodeState
-from headnode.core.model.quantities import Instant, JobId, Priority, Seconds
+from headnode.core.model.quantities import NEVER, Instant, JobId, Priority, Seconds
 from headnode.core.model.ranges import Ranges
 
 
@@ -25,6 +28,7 @@ class LiveInstance(msgspec.Struct):
     outcome: Outcome | None = None  # how it ends, once it is ending
     message: str = ""
     cause: Cause = "asked"  # why it is being stopped
+    moved: bool = False  # it has had other processors there; nothing is handed over to run behind it
 
 
 class TaskProgress(msgspec.Struct):
@@ -53,6 +57,25 @@ class TaskProgress(msgspec.Struct):
         return not self.queued and not self.live
 
 
+class Suspension(msgspec.Struct):
+    """What is known of a job that is suspended, or about to be."""
+
+    number: int  # counts the suspensions of the job
+    since: Instant
+    awaited: tuple[str, ...]  # nodes on which not everything stands still yet
+    left: Seconds | None = None  # of its run time limit, once it stands still; None: it has no end
+    places: dict[str, tuple[int, ...]] = {}  # what it held, once it was given back
+
+
+class Hold(msgspec.Struct, frozen=True):
+    """What keeps a job from starting until somebody releases it."""
+
+    name: str
+    at: Instant
+    by: str = ""
+    message: str = ""
+
+
 class Run(msgspec.Struct):
     """What only a job has that was started, or one of whose tasks was touched."""
 
@@ -62,12 +85,24 @@ class Run(msgspec.Struct):
     ended: Instant | None = None
     deadline: Instant | None = None  # when its run time limit is over
     backfilled: bool = False
+    option: int = 0  # the request it was given: 0 the job's own, n its n-th alternative
+    parts: tuple[Place, ...] = ()  # of a gang: the processors of each task
     outcome: Outcome | None = None  # how it ends, once it is ending or no longer dispatches
     requeue: bool = False  # once it has ended it goes back to the queue
     requeues: int = 0
     returns: int = 0  # to the queue, because nodes were lost, since somebody asked for it last
     percent: int | None = None
     progress_message: str = ""
+    starts: int = 0  # how often it was started, through all returns to the queue
+    suspension: Suspension | None = None  # while it is suspended
+    suspensions: int = 0
+    stood_still: Seconds = Seconds(0.0)  # how long it was suspended, in suspensions that are over
+    usage: Usage = msgspec.field(default_factory=Usage)
+
+    @property
+    def places(self) -> dict[str, tuple[int, ...]]:
+        """Where its processes are: what it holds, or held before it was suspended."""
+        return self.allocation if self.suspension is None else self.suspension.places or self.allocation
 
 
 class JobRecord(msgspec.Struct):
@@ -84,17 +119,69 @@ class JobRecord(msgspec.Struct):
     submitted: Instant | None = None
     order: int = 0
     hold_until: Instant | None = None
-    waits_for: tuple[int, ...] = ()  # parents that have not finished
+    waits_for: tuple[int, ...] = ()  # jobs of which something must come true first
+    group: str = ""  # name of the job group that it belongs to
+    met: tuple[int, ...] = ()  # jobs of which it has, as long as this one has not started
+    skipped: bool = False  # canceled because what it waited for could not come true any more
     message: str = ""
     run: Run | None = None
+    holds: tuple[Hold, ...] = ()
+    last_start: Instant | None = None  # in the queue: when it must have started to end by its deadline
+
+    @property
+    def is_aside(self) -> bool:
+        """Whether its processes are where it holds nothing: it is suspended, or ends after it was."""
+        if self.state in (JobState.SUSPENDED, JobState.RESUMING):
+            return True
+        return self.run is not None and self.run.suspension is not None and bool(self.run.suspension.places)
+
+
+class Drain(msgspec.Struct, frozen=True):
+    """Why a node takes no new jobs, and from when."""
+
+    cause: DrainCause
+    since: Instant  # when somebody said so
+    closes: Instant
+    reason: str = ""
+    by: str = ""
 
 
 class NodeRecord(msgspec.Struct):
     """A node and where it is in its life."""
 
-    facts: NodeFacts
+    facts: NodeFacts  # as its machine says, but for what an administrator has set
     state: NodeState
     since: Instant  # when it came into this state
+    key: str = ""  # digest of the key it is known by; empty: it is on the head's own machine
+    groups: tuple[str, ...] | None = None  # set by an administrator; None: as its machine says
+    features: tuple[str, ...] | None = None
+    comment: str = ""
+    drains: tuple[Drain, ...] = ()  # at most one of each cause
+
+    @property
+    def drain(self) -> Drain | None:
+        """What closes it first; None if nothing does."""
+        return min(self.drains, key=lambda drain: drain.closes, default=None)
+
+    @property
+    def closes(self) -> Instant:
+        """When it takes nothing more; NEVER if nobody closes it."""
+        return NEVER if self.drain is None else self.drain.closes
+
+    def with_settings(self, facts: NodeFacts) -> NodeFacts:
+        """Return what its machine says, with what an administrator has set in its place."""
+        groups = facts.groups if self.groups is None else self.groups
+        features = facts.features if self.features is None else self.features
+        return replace(facts, groups=groups, features=features)
+
+
+class Invitation(msgspec.Struct, frozen=True):
+    """Whoever shows the secret with this digest may join once."""
+
+    digest: str
+    expires: Instant
+    approve: bool
+    name: str
 
 
 SMALL = 4096  # bytes of an encoded description, such as jobs have that come by the thousand
@@ -120,6 +207,16 @@ def _decode_small(data: bytes) -> JobSpec:
     return _spec_decoder.decode(data)
 
 
+def spec_of(record: JobRecord) -> JobSpec:
+    """Return the description of a job with the request that it was given, or as it is written."""
+    return taken(record, decode_spec(record.spec))
+
+
+def taken(record: JobRecord, written: JobSpec) -> JobSpec:
+    """Return a job's written description with the request that the job was given in place of its own."""
+    return written if record.run is None else chosen(written, record.run.option)
+
+
 def encode_record(record: JobRecord) -> bytes:
     """Return the record as the archive keeps it."""
     return _spec_encoder.encode(record)
@@ -133,6 +230,27 @@ def decode_record(data: bytes) -> JobRecord:
 def untouched(spec: JobSpec) -> list[TaskProgress]:
     """Return the progress of tasks none of which has run."""
     return [all_queued(task.instances) for task in spec.tasks]
+
+
+def have_instances(progress: TaskProgress, count: int) -> None:
+    """Let a task of which nothing is live have so many instances: each request of a job may ask for others.
+
+    Attempt numbers of those that go are not used again, should they come back.
+    """
+    kinds = (progress.queued, progress.finished, progress.failed, progress.canceled)
+    before = sum(len(numbers) for numbers in kinds)
+    if count > before:
+        progress.queued.add_span(before + 1, count)
+    if count >= before:
+        return
+    ran = any(numbers.lasts and numbers.lasts[-1] > count for numbers in kinds[1:])
+    gone = [used for instance, used in progress.attempts.items() if instance > count]
+    progress.used = max(progress.used, int(ran), *gone)
+    for numbers in (*kinds, progress.withdrawn):
+        numbers.discard_span(count + 1, before)
+    for noted in (progress.attempts, progress.retries, progress.losses):
+        for instance in [instance for instance in noted if instance > count]:
+            del noted[instance]
 
 
 def all_queued(instances: int) -> TaskProgress:

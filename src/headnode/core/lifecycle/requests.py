@@ -6,12 +6,45 @@ what all tasks could use together.
 
 from functools import lru_cache
 
+from msgspec.structs import replace
+
+from headnode.core.lifecycle.parts import gang_parts, is_gang, shared_parts
 from headnode.core.lifecycle.records import MOST_REMEMBERED, SMALL, decode_spec
+from headnode.core.model.alternatives import chosen
 from headnode.core.model.job import JobRequest, JobSpec
 
 
 def request_of(spec: JobSpec) -> JobRequest:
-    """Return the request; sizes that were left open are calculated from the tasks."""
+    """Return the request with its alternatives; sizes that were left open are calculated from the tasks."""
+    own = own_request(spec)
+    return replace(own, others=others(spec)) if spec.alternatives else own
+
+
+def others(spec: JobSpec) -> tuple[JobRequest, ...]:
+    """Return the request of each alternative, in their order; even of those that ask for the same.
+
+    So the n-th of them is option n of the job.
+    """
+    return tuple(own_request(chosen(spec, option)) for option in range(1, len(spec.alternatives) + 1))
+
+
+def own_request(spec: JobSpec) -> JobRequest:
+    """Return the request without its alternatives: that of a job that runs.
+
+    A gang is as large as its tasks need to run beside each other, whatever size the job says.
+    """
+    plain = _plain(spec)
+    if not spec.tasks:
+        return plain
+    if not is_gang(spec):
+        parts = shared_parts(spec)
+        return replace(plain, parts=parts) if parts else plain
+    parts = gang_parts(spec)
+    size = sum(part.units for part in parts)
+    return replace(plain, minimum=size, maximum=size, node_share=0, together=True, parts=parts)
+
+
+def _plain(spec: JobSpec) -> JobRequest:
     smallest = max((task.minimum for task in spec.tasks), default=1)
     minimum = smallest if spec.minimum is None else spec.minimum
     largest = sum(task.maximum * task.instances for task in spec.tasks) or 1
@@ -37,12 +70,21 @@ def request_of(spec: JobSpec) -> JobRequest:
         maximum_processors_per_node=spec.maximum_processors_per_node,
         memory=spec.process_memory or 0,
         node_share=max((task.minimum for task in spec.tasks if task.exclusive), default=0),
+        needs=spec.needs,
     )
 
 
 def request_in(data: bytes) -> JobRequest:
     """Return the request of the description that `data` holds; equal small ones of late share one."""
     return _request_in_small(data) if len(data) <= SMALL else request_of(decode_spec(data))
+
+
+def request_taken(data: bytes, option: int) -> JobRequest:
+    """Return the request under which a job runs that was given this option of its description in `data`."""
+    whole = request_in(data)
+    if not whole.others:
+        return whole
+    return whole.others[option - 1] if option else replace(whole, others=())
 
 
 @lru_cache(MOST_REMEMBERED)

@@ -12,6 +12,9 @@ class JobState(StrEnum):
     CONFIGURING = "configuring"  # created, not yet submitted
     QUEUED = "queued"  # waiting for resources
     RUNNING = "running"  # holds its allocation
+    SUSPENDING = "suspending"  # its processes are being stopped; it holds its allocation until they are
+    SUSPENDED = "suspended"  # its processes stand still; it holds nothing
+    RESUMING = "resuming"  # suspended, and waiting in the queue for what it held
     ENDING = "ending"  # its tasks are being stopped; how it ends is decided already
     FINISHED = "finished"  # every task succeeded, or somebody asked it to finish
     FAILED = "failed"
@@ -21,6 +24,16 @@ class JobState(StrEnum):
     def is_final(self) -> bool:
         """Whether the job is over."""
         return self in (JobState.FINISHED, JobState.FAILED, JobState.CANCELED)
+
+    @property
+    def is_queued(self) -> bool:
+        """Whether the job waits for processors."""
+        return self in (JobState.QUEUED, JobState.RESUMING)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the job was started and how it ends is open: it runs or is suspended."""
+        return self in ACTIVE
 
 
 class TaskState(StrEnum):
@@ -41,10 +54,16 @@ class TaskState(StrEnum):
         return self in (TaskState.FINISHED, TaskState.FAILED, TaskState.CANCELED)
 
 
+ACTIVE = frozenset({JobState.RUNNING, JobState.SUSPENDING, JobState.SUSPENDED, JobState.RESUMING})
+"""States of jobs that were started and that nobody has ended yet."""
+
 PEOPLE_SAY = {
     JobState.CONFIGURING: "Not submitted",
     JobState.QUEUED: "Queued",
     JobState.RUNNING: "Running",
+    JobState.SUSPENDING: "Running",
+    JobState.SUSPENDED: "Suspended",
+    JobState.RESUMING: "Suspended",
     JobState.ENDING: "Running",
     JobState.FINISHED: "Finished",
     JobState.FAILED: "Failed",

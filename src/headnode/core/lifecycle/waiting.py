@@ -6,8 +6,13 @@ The scheduler says why a job waits; this says why a task waits inside its job.
 import msgspec
 
 from headnode.core.lifecycle.cluster import Cluster
+from headnode.core.lifecycle.flow import Flow
+from headnode.core.lifecycle.gang import TAKE_TASKS, has_parts
 from headnode.core.lifecycle.records import JobRecord
 from headnode.core.lifecycle.states import JobState
+from headnode.core.model.node_needs import ANY_NODE
+from headnode.core.model.node_objections import objection
+from headnode.core.model.task import TaskSpec, TaskType
 
 
 class TaskReason(msgspec.Struct, frozen=True):
@@ -39,6 +44,8 @@ def _dependency(left: int, key: str | int) -> TaskReason:
 
 def _room(cluster: Cluster, record: JobRecord, index: int) -> TaskReason:
     flow = cluster.flow(record.id)
+    if has_parts(flow):
+        return _gang(cluster, flow, index)
     task = flow.spec.tasks[index]
     first = flow.ready[0] if flow.ready else index
     free = sum(map(len, flow.free.values()))
@@ -52,9 +59,46 @@ def _room(cluster: Cluster, record: JobRecord, index: int) -> TaskReason:
     if task.required_nodes:
         nodes = ", ".join(task.required_nodes)
         return TaskReason("node", f"it needs room on {nodes}, which its job's other tasks use", nodes)
+    if task.node_group or task.needs != ANY_NODE:
+        return _suitable(cluster, flow, task)
+    if task.distribution is not None and task.kind is not TaskType.SWEEP:
+        return TaskReason(
+            "processors",
+            f"its {task.minimum} processes are to lie on nodes in a way for which there is no room yet; "
+            f"{free} of the job's {held} processors are free",
+        )
     unit = flow.spec.unit.value
     return TaskReason(
         "processors",
         f"it needs {task.minimum} {unit}{'s' if task.minimum != 1 else ''}; "
         f"{free} of the job's {held} processors are free",
     )
+
+
+def _gang(cluster: Cluster, flow: Flow, index: int) -> TaskReason:
+    """Tasks that start together wait for a node of their part, or for a process that has their place."""
+    for node, _ in flow.run.parts[index]:
+        known = cluster.nodes.get(node)
+        if known is None or known.state not in TAKE_TASKS:
+            return TaskReason("node", f"node {node}, where it has its processors, takes no tasks now", node)
+    return TaskReason("processors", "its processors are in use; it starts when they are free")
+
+
+def _suitable(cluster: Cluster, flow: Flow, task: TaskSpec) -> TaskReason:
+    """The task asks for nodes of a kind: say which of the job's nodes are, or why none is."""
+    reasons = {node: _unsuitable(cluster, node, task) for node in flow.run.allocation}
+    fitting = ", ".join(node for node, reason in reasons.items() if not reason)
+    if fitting:
+        what = f"it needs room on {fitting}: no other node of its job is what it asks for"
+        return TaskReason("node", what, fitting)
+    node, reason = next(iter(reasons.items()), ("", "it holds none"))
+    return TaskReason("node", f"no node of its job is what it asks for: {node} {reason}", node)
+
+
+def _unsuitable(cluster: Cluster, node: str, task: TaskSpec) -> str:
+    facts = cluster.nodes[node].facts if node in cluster.nodes else None
+    if facts is None:
+        return "is gone"
+    if task.node_group and task.node_group.lower() not in {name.lower() for name in facts.groups}:
+        return f"is not in node group {task.node_group!r}"
+    return objection(task.needs, facts)

@@ -9,8 +9,12 @@ from typing import Any
 
 import msgspec
 
+from headnode.core.model.alternative_checks import check_alternatives
 from headnode.core.model.circles import find_circle
+from headnode.core.model.dependencies import FIELDS
+from headnode.core.model.holds import check_holds
 from headnode.core.model.job import JobSpec
+from headnode.core.model.process_checks import check_processes
 from headnode.core.model.quantities import HIGHEST, LOWEST
 from headnode.core.model.small_checks import (
     MOST_CODE,
@@ -34,7 +38,7 @@ def check(spec: JobSpec) -> None:
 
     A minimum or maximum that is calculated (None) is not compared with anything.
     Raises:  BadRequest; `code` names the rule.
-    Cost:    O(tasks + dependencies).
+    Cost:    O(tasks + dependencies), for it and for each of its alternatives.
     """
     for rule in _JOB_RULES:
         rule(spec)
@@ -42,6 +46,8 @@ def check(spec: JobSpec) -> None:
         check_task(spec, number)
     _check_dependencies(spec)
     _check_groups(spec)
+    if spec.alternatives:
+        check_alternatives(spec, check)
 
 
 def check_runnable(spec: JobSpec) -> None:
@@ -109,6 +115,9 @@ def _check_limits(spec: JobSpec) -> None:
         refuse("retry-limit", f"retry limit {spec.task_retry_limit} is not possible", "write 0 or more")
     if spec.hold_until is not None and not 0 <= spec.hold_until < 253402300800:
         refuse("hold-until", f"hold-until {spec.hold_until} is no point of time", "write a date and time")
+    if spec.end_by is not None and not 0 <= spec.end_by < 253402300800:
+        refuse("end-by", f"end-by {spec.end_by} is no point of time", "write a date and time")
+    check_holds(spec.holds)
     if spec.run_until_canceled and (spec.minimum is None or spec.maximum is None):
         refuse(
             "run-until-canceled",
@@ -150,8 +159,10 @@ def _check_words(spec: JobSpec) -> None:
     for wish in spec.licences:
         if wish.amount is not None and wish.amount < 1:
             refuse("licence", f"{wish.amount} of licence {wish.feature!r}", "ask for 1 or more, or *")
-    if any(parent < 1 for parent in spec.parents):
-        refuse("parents", f"parent job ids {spec.parents} are not all ids", "ids count from 1")
+    for field in FIELDS.values():
+        ids: tuple[int, ...] = getattr(spec, field)
+        if any(parent < 1 for parent in ids):
+            refuse("parents", f"parent job ids {ids} are not all ids", "ids count from 1")
 
 
 def _check_exit_codes(spec: JobSpec) -> None:
@@ -196,11 +207,11 @@ def _check_dependency(
     if name == task.name:
         refuse("dependency-on-itself", f"{whose} depends on its own name", "take the dependency out")
     if not name or name not in by_name:
-        known = ", ".join(repr(known) for known in list(by_name)[:10] if known) or "none"
+        known = ", ".join(repr(known) for known in list(by_name)[:10] if known)
         refuse(
             "dependency-unknown",
             f"{whose} depends on {name!r}, which no task is called",
-            f"names are {known}",
+            f"names are {known}" if known else "give the task that it waits for a name",
         )
     kinds = {spec.tasks[number - 1].kind for number in by_name[name]}
     if kinds & set(SPECIAL):
@@ -242,4 +253,5 @@ _JOB_RULES: tuple[Callable[[JobSpec], None], ...] = (
     _check_words,
     _check_exit_codes,
     _check_kinds,
+    check_processes,
 )

@@ -8,8 +8,10 @@ from typing import Literal
 
 import msgspec
 
+from headnode.core.model.limits import ResourceLimit
+from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.quantities import FOREVER, Instant, Priority, Seconds
-from headnode.core.model.task import TaskSpec
+from headnode.core.model.task import Distribution, TaskSpec
 
 
 class UnitType(StrEnum):
@@ -49,6 +51,37 @@ class GroupEdge(msgspec.Struct, frozen=True, gc=False):
     child: int
 
 
+class TaskAlternative(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What an alternative of a job says of one task; None: as the task says."""
+
+    minimum: int | None = None
+    maximum: int | None = None
+    run_time: Seconds | None = None
+    end: int | None = None  # of a sweep: how many instances there are
+    needs: NodeNeeds | None = None
+    distribution: Distribution | None = None
+
+
+class Alternative(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Another request that a job would do with; None: as the job says."""
+
+    unit: UnitType | None = None
+    minimum: int | None = None
+    maximum: int | None = None
+    run_time: Seconds | None = None
+    exclusive: bool | None = None
+    single_node: bool | None = None
+    licences: tuple[Licence, ...] | None = None
+    node_groups: tuple[str, ...] | None = None
+    requested_nodes: tuple[str, ...] | None = None
+    excluded_nodes: tuple[str, ...] | None = None
+    minimum_memory: int | None = None
+    maximum_memory: int | None = None
+    process_memory: int | None = None
+    needs: NodeNeeds | None = None
+    tasks: tuple[TaskAlternative, ...] = ()  # one for each task, or none
+
+
 class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A job as its owner wrote it.
 
@@ -57,6 +90,8 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """
 
     name: str = ""
+    description: str = ""
+    job_group: str = ""  # name of the job group that it belongs to
     project: str = ""
     template: str = ""
     priority: Priority = Priority(2000)
@@ -78,12 +113,22 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     minimum_processors_per_node: int | None = None
     maximum_processors_per_node: int | None = None
     process_memory: int | None = None  # estimated, for each process; MB
+    needs: NodeNeeds = ANY_NODE  # of every node of the job, beside what stands above
+    together: bool = False  # gang: all instances of all tasks start at once, each task on nodes it asks for
+    alternatives: tuple[Alternative, ...] = ()  # tried in this order after what the job itself asks for
     fail_on_task_failure: bool = False
     fail_dependent_tasks: bool = False
     task_retry_limit: int = 0  # how often a task whose program failed is run again
     valid_exit_codes: tuple[tuple[int, int], ...] = ((0, 0),)
     parents: tuple[int, ...] = ()  # ids of jobs that must be Finished first
+    after_failure: tuple[int, ...] = ()  # ids of jobs that must have failed, or been canceled, first
+    after_exit: tuple[int, ...] = ()  # ids of jobs that must be over first, however they end
+    after_start: tuple[int, ...] = ()  # ids of jobs that must have started first
     hold_until: Instant | None = None
+    holds: tuple[str, ...] = ()  # names; the job waits until each is released
+    end_by: Instant | None = None  # it must have ended by then, or it is of no use
+    suspendable: bool = False
+    resource_limits: tuple[ResourceLimit, ...] = ()  # of every process of every task
     notify_on_start: bool = False
     notify_on_completion: bool = False
     email: str = ""
@@ -94,6 +139,27 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     properties: dict[str, str] = {}  # ExtendedTerms and custom properties: the user's own words
     extensions: dict[str, str] = {}  # attributes of the dialect we keep but do not act on
     dialect: str = ""  # where it was read from: ccs, hpcpack-2008, hpcpack, terms; "" for native
+
+
+class Part(msgspec.Struct, frozen=True, gc=False):
+    """What one task of a job needs of its own: lumps of units (mostly processors), each lump on one node.
+
+    The parts of a gang are held beside each other; else tasks share what the job holds one after the other,
+    and a part only says that the job's nodes must have room for it.
+    """
+
+    lumps: tuple[tuple[int, int], ...]  # (units of the job, how many such lumps), largest first
+    apart: bool = False  # every lump on a node of its own
+    spread: bool = False  # over many nodes rather than few
+    whole: bool = False  # alone on nodes of which it takes all, within a job that may have others
+    needs: NodeNeeds = ANY_NODE
+    node_group: str = ""
+    required_nodes: tuple[str, ...] = ()
+
+    @property
+    def units(self) -> int:
+        """How many units of the job the lumps have in all, at the least."""
+        return sum(size * times for size, times in self.lumps)
 
 
 class JobRequest(msgspec.Struct, frozen=True, gc=False):
@@ -123,3 +189,14 @@ class JobRequest(msgspec.Struct, frozen=True, gc=False):
     node_share: int = 0  # largest minimum of an exclusive task that must own whole nodes; 0: none
     memory: int = 0  # MB that the job holds with each of its processors; 0: it is not counted
     start_at_maximum: bool = False  # False: any number from minimum to maximum will do
+    needs: NodeNeeds = ANY_NODE
+    together: bool = False  # `parts` has one part for each task, and all are held at once
+    parts: tuple[Part, ...] = ()
+    others: tuple["JobRequest", ...] = ()  # what the job would do with instead, best first
+
+    def option(self, number: int) -> "JobRequest":
+        """Return what is asked for under an option: 0 for this itself, n for the n-th of the others.
+
+        Raises:  IndexError when there are not so many.
+        """
+        return self.others[number - 1] if number else self

@@ -31,4 +31,6 @@ class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
     features: tuple[str, ...] = ()
     architecture: str = ""
     system: str = ""
+    disk: int = 0  # MB where tasks may write; 0: not said
+    swap: int = 0  # MB
     boot_id: str = ""

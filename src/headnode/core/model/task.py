@@ -7,6 +7,8 @@ from enum import StrEnum
 
 import msgspec
 
+from headnode.core.model.limits import ResourceLimit
+from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.quantities import FOREVER, Seconds
 
 MOST_INSTANCES = 1_000_000  # of one task
@@ -20,6 +22,24 @@ class TaskType(StrEnum):
     NODE_PREP = "node-prep"
     NODE_RELEASE = "node-release"
     SERVICE = "service"
+
+
+class Distribution(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
+    """How the processes of a task are laid on nodes: instances of a sweep, or processors of another task.
+
+    At most one of `per_node`, `nodes` and `geometry` is given.  Source: SSS 3.1.0, "TaskDistribution".
+    """
+
+    per_node: int = 0  # so many on each node (the last may have fewer); 0: any number
+    nodes: int = 0  # evenly over exactly so many nodes; 0: any number
+    round_robin: bool = False  # one on each node before the second on any
+    geometry: tuple[tuple[int, ...], ...] = ()  # numbers of processes (from 1) that share a node
+
+    def draws(self, processes: int) -> bool:
+        """Whether the geometry names each of so many processes once, and nobody else."""
+        count = sum(map(len, self.geometry))  # looked at first: a job may ask for two billion processes
+        named = {number for group in self.geometry for number in group}
+        return count == len(named) == processes and named == set(range(1, processes + 1))
 
 
 class TaskSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -42,8 +62,11 @@ class TaskSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     standard_output: str = ""
     standard_error: str = ""
     work_directory: str = ""
+    private_directory: bool = False  # each instance starts in a new one of its own, removed when it is over
     required_nodes: tuple[str, ...] = ()
     node_group: str = ""
+    needs: NodeNeeds = ANY_NODE  # of every node that it runs on
+    distribution: Distribution | None = None
     depends_on: tuple[str, ...] = ()  # names: every task of such a name must be done first
     group: int | None = None
     start: int = 0
@@ -52,6 +75,7 @@ class TaskSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     valid_exit_codes: tuple[tuple[int, int], ...] | None = None  # None: the job's
     fail_job_on_failure: bool = False
     fail_job_count: int = 1
+    resource_limits: tuple[ResourceLimit, ...] = ()  # in place of the job's of the same name
     environment: dict[str, str] = {}
     properties: dict[str, str] = {}
     extensions: dict[str, str] = {}

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 
 from headnode.core.model.job import JobSpec
+from headnode.core.model.process_checks import check_task_processes
 from headnode.core.model.quantities import FOREVER
 from headnode.core.model.small_checks import (
     called,
@@ -168,4 +169,5 @@ _RULES: tuple[Callable[[JobSpec, TaskSpec, str], None], ...] = (
     _check_task_words,
     _check_task_sweep,
     _check_task_special,
+    check_task_processes,
 )

@@ -55,6 +55,9 @@ class Availability:
         due = [each if each.at > now else each._replace(at=Instant(now + OVERDUE)) for each in releases]
         counted = [node for kind in kinds.all for node in kind.nodes] if memory else []
         self._free = returns.processors_or_nodes(now, board, kinds, due)
+        for kind, profile in zip(kinds.all, self._free, strict=True):
+            if board.terrain.open_for[kind.nodes[0]] < inf:  # so for all of a kind
+                profile.close(now + board.terrain.open_for[kind.nodes[0]])
         self._memory = returns.memory(now, board, counted, due)
         self._licences = returns.licences(now, board, due)
         self._total = returns.total(now, kinds, self._free)
@@ -146,6 +149,10 @@ class Availability:
             courses.append(Course([_over_time(self._free[self._kinds.of[node]], span, _as_is)], 1))
         if need.share:
             courses.append(Course([self._idle_units(need, kind, span) for kind in kinds], need.share))
+        for part in need.parts if not need.single else ():
+            there = zip(kinds, amounts, strict=True)
+            mine = [amount for kind, amount in there if self._kinds.all[kind].nodes[0] in part.nodes]
+            courses.append(Course(mine, part.units))
         for feature, stairs in self._licences.items():
             wanted = need.fixed.get(feature, 0) + (feature in need.each)
             if wanted:

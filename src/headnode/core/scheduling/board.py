@@ -1,6 +1,6 @@
 """What is free at one instant, as a board that a plan may move pieces on."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from headnode.core.scheduling.terrain import Terrain
@@ -8,6 +8,19 @@ from headnode.core.scheduling.view import NodeView
 
 Fit = tuple[tuple[int, int], ...]
 """Numbers of nodes with the processors taken on each, in the order they were taken."""
+
+
+class Divided(tuple[tuple[int, int], ...]):
+    """The fit of a gang, which knows which of it is for which part.  An owner of nodes may hold more."""
+
+    parts: tuple[Fit, ...]
+
+    @classmethod
+    def of(cls, fit: Iterable[tuple[int, int]], parts: Iterable[Fit]) -> "Divided":
+        """Return a fit with its parts, in the order of the job's tasks."""
+        found = cls(fit)
+        found.parts = tuple(parts)
+        return found
 
 
 class Piece(NamedTuple):

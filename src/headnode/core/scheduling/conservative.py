@@ -11,7 +11,9 @@ Source:  Mu'alem and Feitelson, "Utilization, predictability, workloads, and use
 """
 
 from bisect import bisect_right
+from collections.abc import Iterable
 from functools import partial
+from math import inf, nextafter
 
 from headnode.core.model.job import JobRequest, UnitType
 from headnode.core.model.quantities import NEVER, Instant, JobId
@@ -20,14 +22,15 @@ from headnode.core.scheduling.board import Board, Fit
 from headnode.core.scheduling.decision import Grow, Plan, Reason, Reservation, Start, Wait, Why
 from headnode.core.scheduling.endless import Endless
 from headnode.core.scheduling.future import releases_of
-from headnode.core.scheduling.kept import Kept, keep
+from headnode.core.scheduling.kept import Held, Kept, keep
 from headnode.core.scheduling.kinds import Kinds
 from headnode.core.scheduling.need import Need
-from headnode.core.scheduling.placement import fewest, fit, shares
-from headnode.core.scheduling.reasons import never_fits, shortage
+from headnode.core.scheduling.otherwise import never_with_any, with_alternatives
+from headnode.core.scheduling.placement import fewest, fit, fit_again, part_shares, shares
+from headnode.core.scheduling.reasons import shortage
 from headnode.core.scheduling.view import View
 from headnode.core.scheduling.waits import Telling, Waits
-from headnode.core.scheduling.wishes import Wish, Wishes
+from headnode.core.scheduling.wishes import Wish, Wishes, options
 
 
 def plan(view: View) -> Plan:
@@ -83,7 +86,7 @@ class _Pass:
 
     def _is_shallow(self) -> bool:
         """Return whether one more may have a reservation; after the first who may not, nobody may."""
-        coming = sum(slot.at > self._view.now for slot in self._kept.slots.values())
+        coming = sum(held.slot.at > self._view.now for held in self._kept.slots.values())
         self._shallow = self._shallow and len(self._reservations) + coming < self._view.depth
         return self._shallow
 
@@ -93,62 +96,89 @@ class _Pass:
             self._give(wish, found)
             self._grows.append(Grow(wish.job, shares(found, self._terrain)))
 
-    def _offer(self, wish: Wish, slot: Slot) -> None:
-        """Start a job whose slot has come, or whom an earlier one lets start; hold the best for it else."""
-        now, need = self._view.now, wish.need
-        if slot.at > now and not self._kept.freed:
-            self._hold(wish, slot)
+    def _offer(self, wish: Wish, held: Held) -> None:
+        """Start a job whose slot has come, or whom a better one lets start; hold the best for it else.
+
+        Better is an earlier slot, or one at the same instant for a request that the job prefers.
+        """
+        slot, under = held.slot, self._options(wish)
+        own = under[held.option]
+        if slot.at > self._view.now and not self._kept.freed:
+            self._hold(wish, own, slot)
             return
-        self._future.give(need.piece(slot.fit), slot.at, slot.at + wish.request.run_time)
-        best = self._earliest(wish, slot.at) if slot.at > now else None
-        if best is not None:
+        self._future.give(own.need.piece(slot.fit), slot.at, slot.at + own.asks.run_time)
+        found = [(each, self._better(each, held)) for each in under]
+        if any(better is not None for _, better in found):
             self._in_vain.clear()
-        self._settle(wish, best or slot, promised=True)
+        slots = [(each, better or (slot if each is own else None)) for each, better in found]
+        self._settle(wish, slots, promised=own)
+
+    def _better(self, wish: Wish, held: Held) -> Slot | None:
+        """Return a slot that is better than the one held, for the wish under one of its options."""
+        until = nextafter(held.slot.at, inf) if wish.option < held.option else held.slot.at
+        return self._earliest(wish, until) if until > self._view.now else None
 
     def _reserve(self, wish: Wish) -> None:
         """Start the job or give it a slot; one that no end of a limit will help waits without."""
-        slot = self._earliest(wish, NEVER)
-        if slot is not None:
-            self._settle(wish, slot, promised=False)
+        slots = [(each, self._earliest(each, NEVER)) for each in self._options(wish)]
+        if any(slot is not None for _, slot in slots):
+            self._settle(wish, slots)
         else:
             self._endless.wait(wish)
             self._wait(wish, NEVER)
 
-    def _settle(self, wish: Wish, slot: Slot, *, promised: bool) -> None:
-        """Start the job in a slot that begins now, or hold it."""
-        found = self._room_now(wish) if slot.at <= self._view.now else slot.fit
-        if found is None or not (self._endless.allows(wish, found) or promised):
-            self._wait(wish, NEVER)
-        elif slot.at <= self._view.now:
-            self._start(wish, found)
-        else:
-            self._future.take(wish.need.piece(found), slot.at, slot.at + wish.request.run_time)
-            self._hold(wish, slot)
+    def _settle(
+        self, wish: Wish, slots: Iterable[tuple[Wish, Slot | None]], *, promised: Wish | None = None
+    ) -> None:
+        """Start the job in a slot that begins now, or hold it: the earliest there is under its options.
+
+        Of equal slots that for the request it prefers; the one it was `promised` cannot be denied to it.
+        """
+        there = [(each, slot) for each, slot in slots if slot is not None]
+        for option, slot in sorted(there, key=_begin):
+            found = self._room_now(option, slot.fit) if slot.at <= self._view.now else slot.fit
+            if found is None or not (self._endless.allows(option, found) or option is promised):
+                continue
+            if slot.at <= self._view.now:
+                self._start(wish, option, found)
+            else:
+                self._future.take(option.need.piece(found), slot.at, slot.at + option.asks.run_time)
+                self._hold(wish, option, slot)
+            return
+        self._wait(wish, NEVER)
 
     def _start_or_wait(self, wish: Wish) -> None:
         """Start a job behind those with reservations, if it touches none of them."""
-        found = self._room_now(wish) if self._fits_on_board(wish.need) else None
-        if found is not None and self._endless.allows(wish, found):
-            self._start(wish, found)
-        else:
-            self._wait(wish, NEVER)
+        for option in self._options(wish):
+            found = self._room_now(option) if self._fits_on_board(option.need) else None
+            if found is not None and self._endless.allows(option, found):
+                self._start(wish, option, found)
+                return
+        self._wait(wish, NEVER)
+
+    def _options(self, wish: Wish) -> tuple[Wish, ...]:
+        return options(wish, self._view.now, self._terrain) if wish.request.others else (wish,)
 
     def _earliest(self, wish: Wish, until: float) -> Slot | None:
         """Return the first slot before an instant.  Where an equal job found none, none is looked for.
 
         That does not help a job whose own slot comes before the one of its equal, for it was in the way.
+        Nor one that would do with several requests: its slot may be for another than is looked for.
         """
-        after = self._in_vain.get(wish.request, self._view.now)
-        after = after if after <= until else self._view.now
-        slot = self._future.first_fit(wish.need, wish.request.run_time, after, until)
+        now, asked = self._view.now, wish.request
+        if asked.others:
+            return self._future.first_fit(wish.need, wish.asks.run_time, now, until)
+        after = self._in_vain.get(asked, now)
+        after = after if after <= until else now
+        slot = self._future.first_fit(wish.need, asked.run_time, after, until)
         if slot is not None or until < NEVER:
-            self._in_vain[wish.request] = Instant(until) if slot is None else slot.at
+            self._in_vain[asked] = Instant(until) if slot is None else slot.at
         return slot
 
-    def _room_now(self, wish: Wish) -> Fit | None:
+    def _room_now(self, wish: Wish, promised: Fit = ()) -> Fit | None:
         """Return what the wish can have from now until its end without touching a reservation."""
         now = self._view.now
-        return None if wish.end <= now else fit(wish.need, self._future.board(now, wish.end))
+        return None if wish.end <= now else fit_again(wish.need, self._future.board(now, wish.end), promised)
 
     def _fits_on_board(self, need: Need) -> bool:
         """Return whether the minimum fits now, reservations or not; counts are asked first."""
@@ -161,15 +191,19 @@ class _Pass:
         self._board.put(wish.need.piece(found))
         self._future.take(wish.need.piece(found), self._view.now, wish.end)
 
-    def _start(self, wish: Wish, found: Fit) -> None:
-        self._give(wish, found)
-        self._starts.append(Start(wish.job, shares(found, self._terrain), self._head))
+    def _start(self, wish: Wish, option: Wish, found: Fit) -> None:
+        """Start the job of a wish under one of its options."""
+        self._give(option, found)
+        named, parts = shares(found, self._terrain), part_shares(found, self._terrain)
+        self._starts.append(Start(wish.job, named, self._head, option.option, parts))
         self._wishes.granted(wish)
 
-    def _hold(self, wish: Wish, slot: Slot) -> None:
+    def _hold(self, wish: Wish, option: Wish, slot: Slot) -> None:
+        """Keep a slot for the job of a wish under one of its options."""
         self._tell(wish, slot.at)
-        named = shares(slot.fit, self._terrain)
-        self._reservations.append(Reservation(wish.job, slot.at, named, wish.turn, wish.request))
+        named, parts = shares(slot.fit, self._terrain), part_shares(slot.fit, self._terrain)
+        kept = Reservation(wish.job, slot.at, named, wish.turn, wish.request, option.option, parts)
+        self._reservations.append(kept)
         self._wishes.granted(wish)
 
     def _wait(self, wish: Wish, at: Instant) -> None:
@@ -190,13 +224,18 @@ class _Pass:
     def _why(self, wish: Wish, at: Instant, head: JobId | None) -> Wait:
         """Say why it waits.  What did not fit during the pass does not fit after it."""
         if not self._endless.can_run(wish):
-            never = never_fits(wish.request, self._view.nodes, self._view.licences)
+            never = never_with_any(wish.request, self._view)
             if never:
                 return Wait(never)
         ahead = () if head is None else (Reason(Why.PRIORITY, f"job {head} goes first", str(head)),)
-        if not self._fits_on_board(wish.need):
-            return Wait((*ahead, *shortage(wish.need, wish.request, self._board)), at)
-        return Wait((*ahead, self._in_the_way(wish)), at)
+        told = with_alternatives(self._refused(each) for each in self._options(wish))
+        return Wait((*ahead, *told), at)
+
+    def _refused(self, wish: Wish) -> tuple[Reason, ...]:
+        """Say what is missing for a wish under one of its options, or which slot is in the way."""
+        if self._fits_on_board(wish.need):
+            return (self._in_the_way(wish),)
+        return shortage(wish.need, wish.asks, self._board)
 
     def _in_the_way(self, wish: Wish) -> Reason:
         """Name the job whose slot comes first: it fits now, so slots are all that keeps it from starting."""
@@ -208,3 +247,7 @@ class _Pass:
         if wish.end == NEVER:
             what += "; with a run time limit it may fit before it"
         return Reason(Why.RESERVATION, what, str(job))
+
+
+def _begin(found: tuple[Wish, Slot]) -> Instant:
+    return found[1].at

@@ -23,6 +23,7 @@ class Why(StrEnum):
     POLICY = "policy"  # nobody may overtake
     DEPENDENCY = "dependency"
     HOLD = "hold"
+    ALTERNATIVE = "alternative"  # another request that it would do with does not help either, as it says
     NEVER_FITS = "never-fits"  # not with the nodes there are
 
 
@@ -35,11 +36,17 @@ class Reason(msgspec.Struct, frozen=True, gc=False):
 
 
 class Start(msgspec.Struct, frozen=True, gc=False):
-    """Start the job on these processors.  `ahead_of` is the job it overtakes, if it is backfilled."""
+    """Start the job on these processors.  `ahead_of` is the job it overtakes, if it is backfilled.
+
+    `option` is the request it was given: 0 its own, n the n-th of the others.  `parts` says, for a gang,
+    which shares are for which part; together they are the allocation.
+    """
 
     job: JobId
     allocation: Shares
     ahead_of: JobId | None = None
+    option: int = 0
+    parts: tuple[Shares, ...] = ()
 
 
 class Grow(msgspec.Struct, frozen=True, gc=False):
@@ -67,6 +74,8 @@ class Reservation(msgspec.Struct, frozen=True, gc=False):
     allocation: Shares
     turn: tuple[int, int, int]
     request: JobRequest
+    option: int = 0  # which of its requests has the place; it may start with one that it prefers
+    parts: tuple[Shares, ...] = ()  # of a gang, as in `Start`
 
 
 class Plan(msgspec.Struct, frozen=True, gc=False):

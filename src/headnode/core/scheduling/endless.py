@@ -6,7 +6,7 @@ from headnode.core.scheduling.future import release_of
 from headnode.core.scheduling.placement import fewest, fit
 from headnode.core.scheduling.terrain import Terrain
 from headnode.core.scheduling.view import View
-from headnode.core.scheduling.wishes import Wish
+from headnode.core.scheduling.wishes import Wish, options
 
 
 class Endless:
@@ -21,7 +21,11 @@ class Endless:
 
     def can_run(self, wish: Wish) -> bool:
         """Return whether the wish would fit on the open nodes if nothing else ran there."""
-        return fit(fewest(wish.need), self._empty) is not None
+        return self._fits(wish, self._empty)
+
+    def _fits(self, wish: Wish, board: Board) -> bool:
+        under = options(wish, self._view.now, self._terrain)
+        return any(fit(fewest(each.need), board) is not None for each in under)
 
     def wait(self, wish: Wish) -> None:
         """Let this job be the one, if there is none, with jobs behind it that were given its place before."""
@@ -33,12 +37,15 @@ class Endless:
                 self._last.put(release_of(job, Instant(self._view.now), self._terrain).piece)
 
     def allows(self, wish: Wish, found: Fit) -> bool:
-        """Return whether the wish leaves the job its place, and if so count what it takes."""
+        """Return whether the wish leaves the job its place, and if so count what it takes.
+
+        A job that would do with several requests has its place where it fits under one of them.
+        """
         if self.head is None or wish.end < NEVER:
             return True
         then = self._last.copy()
         then.put(wish.need.piece(found))
-        if fit(fewest(self.head.need), then) is None:
+        if not self._fits(self.head, then):
             return False
         self._last = then
         return True

@@ -70,13 +70,14 @@ def _held(node: NodeView, job: JobId, request: JobRequest, taken: int) -> NodeVi
 
 
 def _given(view: View, plan: Plan) -> Iterator[tuple[JobId, JobRequest, Shares]]:
-    started = {start.job: start.allocation for start in plan.starts}
+    started = {start.job: start for start in plan.starts}
     for waiting in view.queue:
         for turn in waiting.turns:
             job = JobId(turn[2])
             if job not in started:
                 break  # the jobs of a class start in turn
-            yield job, waiting.request, started[job]
+            start = started[job]
+            yield job, waiting.request.option(start.option), start.allocation
     requests = {running.job: running.request for running in view.running}
     for grow in plan.grows:
         yield grow.job, requests[grow.job], grow.allocation

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from headnode.core.model.job import UnitType
 from headnode.core.model.quantities import NEVER, Instant
 from headnode.core.scheduling.board import Board, Piece
-from headnode.core.scheduling.need import Need, licence_wishes, licences_of, memory_of
+from headnode.core.scheduling.need import Need, lasting, licence_wishes, licences_of, memory_of
 from headnode.core.scheduling.placement import fewest, fit
 from headnode.core.scheduling.terrain import Terrain
 from headnode.core.scheduling.view import RunningJob, View
@@ -76,11 +76,13 @@ def releases_of(view: View, terrain: Terrain) -> list[Release]:
 def promise(need: Need, now: Board, ordered: Sequence[Release], at_last: Board) -> Promise | None:
     """Return the earliest promise for a need that does not fit now, or None if no end will help.
 
+    Nodes that will close are promised to nobody.
+
     `ordered` is by `in_order`: jobs without a limit end at NEVER, one after the other.  `at_last` is the
     board with nothing on it: holders the view does not name, such as jobs just ending, go at NEVER too.
     Cost:  O(log(releases)) placements, because what fits still fits when more is free; one where counts tell.
     """
-    least = fewest(need)
+    least = fewest(lasting(need, now.terrain))
     steps = _steps(ordered)
 
     def suffices(step: int) -> bool:
@@ -108,7 +110,7 @@ def _too_few(least: Need, now: Board, ordered: Sequence[Release]) -> int:
 
 def promised(need: Need, at: Instant, board: Board) -> Promise | None:
     """Return the promise of a minimum at this instant, or None if it does not fit on the board."""
-    least = fewest(need)
+    least = fewest(lasting(need, board.terrain))
     found = fit(least, board)
     return None if found is None else Promise(at, board, need.piece(found))
 

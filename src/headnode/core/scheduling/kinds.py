@@ -2,8 +2,8 @@
 
 Equal nodes are counted, and only a start binds names: whoever starts takes any that are free.  That is
 exact where all who wait want whole nodes, or all want processors anywhere.  Where both meet, or somebody
-wants one node, some nodes by name, or memory, it matters on which node a gap is: then each is a kind of
-its own.
+wants one node, some nodes by name, several processors of one node, or memory, it matters on which node a gap
+is: then each is a kind of its own.
 """
 
 from collections import Counter
@@ -66,6 +66,8 @@ def _wanted(terrain: Terrain, needs: Iterable[Need]) -> dict[int, Wants]:
                 if members < len(terrain.alike[group]):
                     wants |= Wants.APART
                 wanted[group] = wanted.get(group, Wants.NOTHING) | wants
+        for part in need.parts:
+            wanted |= {group: Wants.APART | wanted.get(group, Wants.NOTHING) for group in part.split}
     return wanted
 
 
@@ -81,4 +83,4 @@ def _wants(need: Need, terrain: Terrain, group: int) -> Wants:
     if need.whole:
         return Wants.WHOLE
     broken = need.unit is UnitType.SOCKET and terrain.processors[node] != terrain.sockets[node]
-    return Wants.APART if need.memory or broken else Wants.SHARED
+    return Wants.SHARED if need.counted and not broken else Wants.APART

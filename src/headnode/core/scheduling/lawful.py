@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 
-from headnode.core.model.job import UnitType
+from headnode.core.model.job import JobRequest, UnitType
 from headnode.core.model.quantities import JobId
-from headnode.core.scheduling.board import Board
-from headnode.core.scheduling.decision import Plan, Shares
+from headnode.core.scheduling.board import Board, Fit
+from headnode.core.scheduling.covering import is_bounded
+from headnode.core.scheduling.decision import Grow, Plan, Shares, Start
+from headnode.core.scheduling.lawful_parts import no_room_for_tasks, wrongly_divided
 from headnode.core.scheduling.need import Need, growth_of, need_of
 from headnode.core.scheduling.view import View
 
@@ -21,27 +23,39 @@ def unlawful(plan: Plan, view: View) -> str:
     terrain = view.terrain()
     board = Board.now(terrain, view.nodes, {name: free for name, (_, free) in view.licences.items()})
     running = {job.job: job for job in view.running}
-    given: list[tuple[JobId, Shares, Need | None]] = []
+    given: list[tuple[JobId, Start | Grow, Need | None]] = []
     for grow in plan.grows:
         job = running.pop(grow.job, None)
-        given.append((grow.job, grow.allocation, None if job is None else growth_of(job, terrain)))
+        given.append((grow.job, grow, None if job is None else growth_of(job, terrain)))
     waiting = {JobId(turn[2]): each.request for each in view.queue for turn in each.turns}
     for start in plan.starts:
-        request = waiting.pop(start.job, None)
-        given.append((start.job, start.allocation, None if request is None else need_of(request, terrain)))
-    for number, shares, need in given:
+        asked = _asked(waiting.pop(start.job, None), start.option)
+        given.append((start.job, start, None if asked is None else need_of(asked, terrain)))
+    for number, each, need in given:
         if need is None:
             return f"its plan gives something to job {number}, which wishes for nothing, or twice"
-        wrong = may_not_have(need, shares, board)
+        parts = each.parts if isinstance(each, Start) else ()
+        wrong = may_not_have(need, each.allocation, board, parts)
         if wrong:
-            return f"its plan gives job {number} {shares!r}: {wrong}"
-        board.put(need.piece(_parts(shares, board)))
+            return f"its plan gives job {number} {each.allocation!r}: {wrong}"
+        board.put(need.piece(_parts(each.allocation, board)))
     return ""
 
 
-def may_not_have(need: Need, shares: Shares, board: Board) -> str:
-    """Return why these may not be held now, or an empty string if they may."""
-    if not all(name.casefold() in board.terrain.numbers for name, _ in shares):
+def _asked(request: JobRequest | None, option: int) -> JobRequest | None:
+    """Return what a waiting job asks for under an option; None when it has no such, or is not there."""
+    if request is None or not 0 <= option <= len(request.others):
+        return None
+    return request.option(option)
+
+
+def may_not_have(need: Need, shares: Shares, board: Board, divided: Sequence[Shares] = ()) -> str:
+    """Return why these may not be held now, or an empty string if they may.
+
+    `divided` says, for a gang, what of it is for each task.
+    """
+    known = board.terrain.numbers
+    if not all(name.casefold() in known for each in (shares, *divided) for name, _ in each):
         return "a node that is not there"
     parts = _parts(shares, board)
     nodes = {number for number, _ in parts}
@@ -52,7 +66,18 @@ def may_not_have(need: Need, shares: Shares, board: Board) -> str:
     for part in parts:
         if not _is_free(need, part, board):
             return f"{board.terrain.names[part[0]]!r} has not so much for it"
-    return _size(need, parts, board) or _licences(need, parts, board)
+    return (
+        _size(need, parts, board)
+        or _for_tasks(need, parts, [_parts(each, board) for each in divided], board)
+        or _licences(need, parts, board)
+    )
+
+
+def _for_tasks(need: Need, held: Fit, divided: Sequence[Fit], board: Board) -> str:
+    if need.together or divided:
+        return wrongly_divided(need, held, divided, board)
+    units = {part[0]: _units(need, part, board) for part in held}
+    return no_room_for_tasks(need, units, board) if need.parts else ""
 
 
 def _parts(shares: Shares, board: Board) -> tuple[_Part, ...]:
@@ -84,7 +109,7 @@ def _size(need: Need, parts: Sequence[_Part], board: Board) -> str:
     units = sum(_units(need, part, board) for part in parts)
     if units < need.minimum:
         return f"it needs at least {need.minimum}"
-    if units > need.maximum and (need.unit is UnitType.NODE or not (need.whole or need.share)):
+    if units > need.maximum and is_bounded(need):
         return f"it wants at most {need.maximum}"
     if need.single and len(parts) != 1:
         return "it wants one node"

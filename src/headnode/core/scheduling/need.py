@@ -1,14 +1,33 @@
 """A request worked out for the nodes of one pass, so that it can be asked for again and again."""
 
 from collections.abc import Iterable, Mapping
+from math import inf
 from typing import NamedTuple
 
-from headnode.core.model.job import JobRequest, NodeGroupOp, UnitType
+from headnode.core.model.job import JobRequest, NodeGroupOp, Part, UnitType
 from headnode.core.scheduling.board import Board, Fit, Piece
 from headnode.core.scheduling.terrain import Order, Terrain
 from headnode.core.scheduling.view import RunningJob
 
 MOST_REMEMBERED = 100_000  # needs for one terrain
+
+
+class PartNeed(NamedTuple):
+    """What one part of a job needs: lumps of so many units, each lump on one of these nodes."""
+
+    lumps: tuple[tuple[int, int], ...]  # (units, how many such lumps), largest first
+    apart: bool
+    spread: bool
+    whole: bool
+    nodes: frozenset[int]
+    split: frozenset[int]  # groups of equal nodes of which only some are among them
+    required: frozenset[int]  # each of these has at least one lump
+    units: int  # of all lumps
+
+    @property
+    def size(self) -> int:
+        """How many units each lump has; 0 when they differ."""
+        return self.lumps[0][0] if len(self.lumps) == 1 else 0
 
 
 class Need(NamedTuple):
@@ -28,6 +47,16 @@ class Need(NamedTuple):
     each: frozenset[str]  # licences for every processor
     memory: int  # MB with every processor; 0: not counted
     rules: int  # needs of one number have the same alternatives; -1: these are for this need alone
+    parts: tuple[PartNeed, ...] = ()
+    ceiling: int = 0  # of what parts may need that share what the job holds, where nodes are not taken whole
+    together: bool = False  # all parts are held beside each other; else they share what the job holds
+
+    @property
+    def counted(self) -> bool:
+        """Whether it only matters how much there is of equal nodes, not on which of them it is."""
+        return not (self.single or self.share or self.required or self.memory) and all(
+            self.whole or not (part.apart or part.whole or part.size != 1) for part in self.parts
+        )
 
     def licences(self, fit: Fit) -> dict[str, int]:
         """Return the licences that a job of this need holds with these processors."""
@@ -44,6 +73,7 @@ def need_of(request: JobRequest, terrain: Terrain) -> Need:
     if known is None:
         if len(terrain.needs) >= MOST_REMEMBERED:
             terrain.needs.clear()
+            terrain.part_needs.clear()
             terrain.runs.clear()
         known = terrain.needs[request] = _worked_out(request, terrain)
     return known
@@ -54,6 +84,7 @@ def _worked_out(request: JobRequest, terrain: Terrain) -> Need:
     most = max(least, request.maximum)
     whole = request.exclusive or request.unit is UnitType.NODE
     required = {name.casefold() for name in request.required_nodes}
+    parts = tuple(_part_need(part, terrain) for part in request.parts)
     fixed, each = licence_wishes(request)
     return Need(
         unit=request.unit,
@@ -64,21 +95,59 @@ def _worked_out(request: JobRequest, terrain: Terrain) -> Need:
         single=request.single_node,
         share=0 if whole else request.node_share,
         required=frozenset(terrain.numbers[name] for name in required if name in terrain.numbers),
-        impossible=len(required) > most or not required <= terrain.numbers.keys(),
+        impossible=len(required) > most
+        or not required <= terrain.numbers.keys()
+        or (request.together and any(sum(n for _, n in part.lumps) < len(part.required) for part in parts)),
         alternatives=terrain.alternatives(request),
         fixed=fixed,
         each=each,
         memory=request.memory,
         rules=terrain.rules(request),
+        parts=parts,
+        ceiling=most,
+        together=request.together,
+    )
+
+
+def lasting(need: Need, terrain: Terrain) -> Need:
+    """Return the need without the nodes that will close: what begins later is promised none of them."""
+    if not terrain.closing:
+        return need
+    stay = terrain.open_for
+    orders = (tuple(node for node in order if stay[node] == inf) for order in need.alternatives)
+    return need._replace(alternatives=tuple(orders))
+
+
+def _part_need(part: Part, terrain: Terrain) -> PartNeed:
+    known = terrain.part_needs.get(part)
+    if known is None:
+        known = terrain.part_needs[part] = _part_worked_out(part, terrain)
+    return known
+
+
+def _part_worked_out(part: Part, terrain: Terrain) -> PartNeed:
+    serving = terrain.serving(part)
+    required = {name.casefold() for name in part.required_nodes}
+    return PartNeed(
+        lumps=tuple(sorted(((size, times) for size, times in part.lumps if times), reverse=True)),
+        apart=part.apart,
+        spread=part.spread,
+        whole=part.whole,
+        nodes=serving.nodes,
+        split=serving.split,
+        required=frozenset(terrain.numbers[name] for name in required if name in terrain.numbers),
+        units=part.units,
     )
 
 
 def growth_of(running: RunningJob, terrain: Terrain) -> Need | None:
-    """Return what a running job may still get, or None when it wants nothing or has its maximum.
+    """Return what a running job may still get, or None when it wants nothing, has its maximum, or is a gang.
 
     The new nodes obey the rules the first ones obeyed: the same single node, the same uniform group.
     """
     request = running.request
+    if request.together:
+        return None
     held = [(terrain.numbers.get(name.casefold(), -1), taken) for name, taken in running.allocation]
     most = min(running.wants, request.maximum - sum(units_in(request.unit, part, terrain) for part in held))
     mine = {number for number, _ in held}
@@ -99,6 +168,7 @@ def growth_of(running: RunningJob, terrain: Terrain) -> Need | None:
         alternatives=alternatives,
         fixed={},
         rules=-1,
+        parts=(),
     )
 
 
@@ -106,7 +176,7 @@ def units_in(unit: UnitType, part: tuple[int, int], terrain: Terrain) -> int:
     """Return how many units a job holds with so many processors of a node (number, processors)."""
     number, processors = part
     if unit is UnitType.NODE:
-        return 1
+        return int(processors > 0)
     if unit is UnitType.PROCESSOR or number < 0:
         return processors
     return processors * terrain.sockets[number] // terrain.processors[number]

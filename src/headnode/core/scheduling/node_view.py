@@ -1,5 +1,7 @@
 """A node as a policy sees it."""
 
+from math import inf
+
 import msgspec
 
 from headnode.core.model.node import NodeFacts
@@ -15,3 +17,4 @@ class NodeView(msgspec.Struct, frozen=True, gc=False):
     exclusive_to: JobId | None = None  # the job that owns all of it
     closed: str = ""  # why it takes no new work: paused, unreachable, pending; empty: it does
     memory_held: int = 0  # MB of its memory that jobs hold
+    open_for: float = inf  # seconds from now until it closes; what may run longer does not start there

@@ -1,7 +1,8 @@
 """Where a job fits: the one piece of code that answers it, for starting, growing, reserving and explaining.
 
 Exact for the minimum: if there is any way to give a job its minimum, one is found.  So a job that fits
-still fits when more is free, and one that does not still does not when less is.
+still fits when more is free, and one that does not still does not when less is.  For gangs and for tasks
+with nodes of their own see `gangs.laying`, `gangs.gang` and `covering`, which say where they have a bound.
 
 Source: CCS, "Exclusive scheduling" and "Resource sorting"; HPC Pack job properties.
 """
@@ -11,8 +12,12 @@ from collections.abc import Mapping
 from math import inf
 
 from headnode.core.model.job import JobRequest, UnitType
-from headnode.core.scheduling.board import Board, Fit
-from headnode.core.scheduling.decision import Shares
+from headnode.core.model.quantities import JobId
+from headnode.core.scheduling.board import Board, Divided, Fit
+from headnode.core.scheduling.covering import covered
+from headnode.core.scheduling.decision import Shares, Start
+from headnode.core.scheduling.gangs.gang import gang_on
+from headnode.core.scheduling.lawful import may_not_have
 from headnode.core.scheduling.need import Need, need_of, processors_for
 from headnode.core.scheduling.terrain import Order, Terrain
 from headnode.core.scheduling.thrift import Offer, thriftiest
@@ -34,25 +39,72 @@ def place(
     return None if found is None else shares(found, terrain)
 
 
+def start_now(
+    job: JobId,
+    request: JobRequest,
+    nodes: Mapping[str, NodeView],
+    licences: Mapping[str, tuple[int, int]] = _NONE,
+) -> Start | None:
+    """Return how a job would start now under the first of its options that fits, or None if none does.
+
+    For a gang it says what is for which task.
+    """
+    terrain = Terrain(nodes)
+    board = Board.now(terrain, nodes, {feature: free for feature, (_, free) in licences.items()})
+    for option in range(len(request.others) + 1):
+        found = fit(need_of(request.option(option), terrain), board)
+        if found is not None:
+            return Start(job, shares(found, terrain), None, option, part_shares(found, terrain))
+    return None
+
+
 def shares(found: Fit, terrain: Terrain) -> Shares:
     """Return a fit with the names of its nodes."""
     return tuple((terrain.names[number], processors) for number, processors in found)
+
+
+def part_shares(found: Fit, terrain: Terrain) -> tuple[Shares, ...]:
+    """Return what each part of a gang has of a fit, in the order of its tasks; nothing for other jobs."""
+    return tuple(shares(part, terrain) for part in found.parts) if isinstance(found, Divided) else ()
 
 
 def fit(need: Need, board: Board) -> Fit | None:
     """Return the nodes and processors to take: the most there is up to the maximum, or None.
 
     Of several alternatives (single nodes, uniform groups) the one that gives most wins, then the first.
+    What a gang takes is `Divided`.
     """
     room = licence_room(need, board)
     if need.impossible or room < 1:
         return None
+    if need.together:
+        return _fit_gang(need, board, room)
     best: list[Offer] = []
     for order in need.alternatives:
         chosen = _on_one_node(need, board, order, room) if need.single else _choose(need, board, order, room)
         if chosen and _units(chosen) > _units(best):
             best = chosen
     return tuple((number, processors_for(need, number, units, board)) for number, units in best) or None
+
+
+def fit_again(need: Need, board: Board, promised: Fit) -> Fit | None:
+    """Return what fits, or else what was promised: a search with a bound may not find it a second time."""
+    found = fit(need, board)
+    if found is not None or not isinstance(promised, Divided):
+        return found
+    terrain = board.terrain
+    wrong = may_not_have(need, shares(promised, terrain), board, part_shares(promised, terrain))
+    return None if wrong else promised
+
+
+def _fit_gang(need: Need, board: Board, room: float) -> Divided | None:
+    for order in need.alternatives:
+        there = offers(need, board, order)
+        for some in [[offer] for offer in there] if need.single else [there]:
+            found = gang_on(need, board, some, room)
+            if found is not None:
+                return found
+    return None
 
 
 def fewest(need: Need) -> Need:
@@ -132,7 +184,9 @@ def _within(need: Need, board: Board, there: list[Offer], room: float) -> list[O
     sizes = range(need.minimum, need.maximum)
     affordable = bisect_right(sizes, room, key=cost)
     if affordable:
-        return _take(need._replace(maximum=sizes[affordable - 1]), board, there)
+        chosen = _take(need._replace(maximum=sizes[affordable - 1]), board, there)
+        if chosen is not None:
+            return chosen
     return thriftiest(need, board, there, room)
 
 
@@ -141,7 +195,7 @@ def _take(need: Need, board: Board, there: list[Offer]) -> list[Offer] | None:
 
     A whole node of which only some units are wanted is still held whole: `processors_for` sees to it.
     """
-    if need.required or need.share:
+    if need.required or need.share or need.parts:
         return _take_obliged(need, board, there)
     left, chosen = need.maximum, []
     for number, units in there:
@@ -179,7 +233,9 @@ def _obligations(need: Need, board: Board, there: list[Offer]) -> dict[int, int]
         if share > 0 and board.is_idle(number) and offered[number] == all_of[number]:
             owed[number] = offered[number]
             share -= offered[number]
-    return owed if share <= 0 else None
+    if share > 0:
+        return None
+    return covered(need, board, there, owed) if need.parts else owed
 
 
 def _units(chosen: list[Offer]) -> int:

@@ -139,6 +139,13 @@ class Profile:
         lows.append(stair)
         return stair + 1
 
+    def close(self, at: float) -> None:
+        """Let nothing be free from this instant on, whatever comes back."""
+        stair = self._stair_at(at)
+        del self._times[stair + 1 :], self._free[stair + 1 :]
+        self._free[stair] = 0
+        self._join(stair)
+
     def take(self, start: float, end: float, processors: int) -> None:
         """Take so many from `start` until `end`."""
         self._change(start, end, -processors)

@@ -1,13 +1,16 @@
 """Why a job does not fit, in words.  Counts what the placement code was offered; decides nothing itself."""
 
 from collections.abc import Iterator, Mapping
+from heapq import nsmallest
 from math import inf
 
 from headnode.core.model.job import JobRequest, UnitType
+from headnode.core.model.quantities import Seconds, format_run_time
 from headnode.core.scheduling.board import Board
 from headnode.core.scheduling.decision import Reason, Why
 from headnode.core.scheduling.need import Need, need_of
 from headnode.core.scheduling.placement import fit, offers
+from headnode.core.scheduling.reasons_of_parts import parts_short, tasks_not_served
 from headnode.core.scheduling.suitability import objection, rules_of
 from headnode.core.scheduling.terrain import Order, Terrain
 from headnode.core.scheduling.view import NodeView
@@ -48,14 +51,18 @@ def shortage(need: Need, request: JobRequest, board: Board) -> tuple[Reason, ...
 
 def _shortages(need: Need, request: JobRequest, board: Board, *, now: bool) -> Iterator[Reason]:
     yield from _too_few(need, board, now=now)
+    yield from parts_short(need, request, board, now=now)
     yield from _too_few_alone(need, board)
     yield from _licences(need, board)
-    yield from _nodes_named(need, request, board)
+    yield from _nodes_named(need, request, board, now=now)
 
 
 def node_by_node(need: Need, request: JobRequest, board: Board) -> tuple[Reason, ...]:
-    """Return for every node that gives this need nothing, why."""
-    outs = ((number, why_out(need, request, board, number)) for number in range(len(board.terrain.names)))
+    """Return for every node that gives this need nothing, or nothing to some of its tasks, why."""
+    outs = (
+        (n, why_out(need, request, board, n) or tasks_not_served(need, request, board, n))
+        for n in range(len(board.terrain.names))
+    )
     return tuple(_node(board.terrain, number, text) for number, text in outs if text)
 
 
@@ -65,7 +72,20 @@ def why_out(need: Need, request: JobRequest, board: Board, number: int) -> str:
     unsuitable = objection(rules_of(request), terrain.facts[number])
     if unsuitable or terrain.closed[number]:
         return unsuitable or f"takes no new work: {terrain.closed[number]}"
+    if terrain.closes_too_soon(number, request.run_time):
+        return _closes(terrain.open_for[number], request.run_time)
     return "" if offers(need, board, (number,)) else _busy(need, board, number)
+
+
+def _closes(left: float, lasts: float) -> str:
+    limit = "has no run time limit" if lasts == inf else f"may run {_typed(lasts)}"
+    return f"closes in {_typed(left // 60 * 60)}, and the job {limit}"
+
+
+def _typed(seconds: float) -> str:
+    """Return a span as run times are typed; a bare number would not say that it counts minutes."""
+    text = format_run_time(Seconds(seconds))
+    return text if ":" in text else f"{text} min"
 
 
 def counted(amount: int, unit: UnitType | str) -> str:
@@ -122,14 +142,21 @@ def _licences(need: Need, board: Board) -> Iterator[Reason]:
             )
 
 
-def _nodes_named(need: Need, request: JobRequest, board: Board) -> Iterator[Reason]:
-    """Yield required nodes that give nothing, closed ones that would serve, and all if none can serve."""
+def _nodes_named(need: Need, request: JobRequest, board: Board, *, now: bool) -> Iterator[Reason]:
+    """Yield required nodes that give nothing, closed ones that would serve, and all if none can serve.
+
+    Not `now` but for ever, all that give nothing are told: it must be seen which wish leaves too few.
+    """
     terrain, rules = board.terrain, rules_of(request)
-    among = sorted(need.required) if any(need.alternatives) else range(len(terrain.names))
+    among = sorted(need.required) if now and any(need.alternatives) else range(len(terrain.names))
     missing = [n for n in among if why_out(need, request, board, n)]
-    closed = [n for n, why in enumerate(terrain.closed) if why and not objection(rules, terrain.facts[n])]
+    closed = [
+        n
+        for n, why in enumerate(terrain.closed)
+        if (why or terrain.closes_too_soon(n, request.run_time)) and not objection(rules, terrain.facts[n])
+    ]
     outs = list(dict.fromkeys((*missing, *closed)))
-    for number in outs[:MOST_NODES_NAMED]:
+    for number in nsmallest(MOST_NODES_NAMED, outs, terrain.names.__getitem__):
         yield _node(terrain, number, why_out(need, request, board, number))
     if len(outs) > MOST_NODES_NAMED:
         yield Reason(Why.NODE, f"{len(outs) - MOST_NODES_NAMED} more nodes give nothing")

@@ -18,10 +18,10 @@ from headnode.core.scheduling.future import (
     releases_of,
 )
 from headnode.core.scheduling.need import Need
-from headnode.core.scheduling.placement import fewest, fit, shares
+from headnode.core.scheduling.placement import fewest, fit, part_shares, shares
 from headnode.core.scheduling.terrain import Order, Terrain
 from headnode.core.scheduling.view import View
-from headnode.core.scheduling.wishes import Wish
+from headnode.core.scheduling.wishes import Wish, options
 
 Alternatives = tuple[Order, ...]
 
@@ -93,9 +93,15 @@ class Standing:
             self.head = self.head._replace(promise=self.still_promised(wish, found))
         named = shares(found, self._terrain)
         if wish.starts:
-            self.starts.append(Start(wish.job, named, None if self.head is None else self.head.job))
+            ahead_of = None if self.head is None else self.head.job
+            parts = part_shares(found, self._terrain)
+            self.starts.append(Start(wish.job, named, ahead_of, wish.option, parts))
         else:
             self.grows.append(Grow(wish.job, named))
+
+    def options(self, wish: Wish) -> tuple[Wish, ...]:
+        """Return the wish under each of its options, best first."""
+        return options(wish, self._view.now, self._terrain)
 
     def may_fit(self, need: Need) -> bool:
         """Return whether there are processors enough, wherever they are; if not, nobody need look closer."""
@@ -129,13 +135,19 @@ class Standing:
             self._spared = self.head.promise, _beside(self.board, self.head.promise)
         return self._spared[1]
 
-    def promise_for(self, wish: Wish) -> Promise | None:
-        """Return when the wish will fit at the latest, or None while too many nodes are closed for it."""
-        before = self._before
+    def as_head(self, wish: Wish) -> Head:
+        """Return the wish with when it will fit at the latest; None while too many nodes are closed for it.
+
+        Of several options the one that is sure to fit first; of equals the one that the job prefers.
+        """
+        before, under = self._before, self.options(wish)
         if before is not None and not self._given and _is_same(before.head.wish, wish):
             self.is_settled = True
-            return before.head.promise
-        return promise(wish.need, self.board, self._releases(), self._at_last)
+            return Head(under[before.head.wish.option], before.head.promise)
+        heads = [
+            Head(each, promise(each.need, self.board, self._releases(), self._at_last)) for each in under
+        ]
+        return min(heads, key=_due)
 
     def refused_before(self) -> frozenset[int]:
         """Return the places of the classes that stay refused if the head keeps its promise: `is_settled`."""
@@ -169,10 +181,10 @@ class Standing:
     def can_run(self, wish: Wish) -> bool:
         """Return whether the wish would fit on the open nodes if nothing ran there."""
         in_all = tuple([(feature, total) for feature, (total, _) in self._view.licences.items()])
-        known = self._terrain.runs.get((wish.request, in_all))
+        known = self._terrain.runs.get((wish.asks, in_all))
         if known is None:
             known = fit(fewest(wish.need), self._at_last) is not None
-            self._terrain.runs[wish.request, in_all] = known
+            self._terrain.runs[wish.asks, in_all] = known
         return known
 
     def in_time(self, wish: Wish) -> bool:
@@ -194,7 +206,7 @@ class Standing:
             return ()
         kept, wish = self.head.promise, self.head.wish
         named = shares(kept.piece.fit, self._terrain)
-        return (Reservation(wish.job, kept.at, named, wish.turn, wish.request),)
+        return (Reservation(wish.job, kept.at, named, wish.turn, wish.request, wish.option),)
 
 
 def _beside(now: Board, promise: Promise) -> Board:
@@ -208,6 +220,10 @@ def _beside(now: Board, promise: Promise) -> Board:
         list(map(min, now.memory, then.memory)),
         {name: int(min(free, then.licences.get(name, inf))) for name, free in now.licences.items()},
     )
+
+
+def _due(head: Head) -> tuple[bool, float]:
+    return (True, NEVER) if head.promise is None else (False, head.promise.at)
 
 
 def _is_same(one: Wish, other: Wish) -> bool:

@@ -6,8 +6,10 @@ Source: CCS, "Resource sorting"; HPC Pack job properties (node groups, memory, c
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from headnode.core.model.job import JobRequest, NodeGroupOp, OrderKey
+from headnode.core.model.job import JobRequest, NodeGroupOp, OrderKey, Part
 from headnode.core.model.node import NodeFacts
+from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
+from headnode.core.model.node_objections import objection as unmet
 
 RESOURCE_ORDER = (OrderKey("memory"), OrderKey("speed"))
 """The order of a cluster that says nothing else: memory, then processor speed, larger first."""
@@ -23,6 +25,8 @@ class Rules(NamedTuple):
     memory: tuple[int | None, int | None]
     processors: tuple[int | None, int | None]
     order: tuple[OrderKey, ...]
+    needs: NodeNeeds = ANY_NODE
+    lasts: float = 0.0  # seconds it may run, where nodes will close
 
 
 def fold(names: Iterable[str]) -> frozenset[str]:
@@ -40,6 +44,7 @@ def rules_of(request: JobRequest) -> Rules:
         memory=(request.minimum_memory, request.maximum_memory),
         processors=(request.minimum_processors_per_node, request.maximum_processors_per_node),
         order=request.order_by or RESOURCE_ORDER,
+        needs=request.needs,
     )
 
 
@@ -56,7 +61,24 @@ def objection(rules: Rules, node: NodeFacts) -> str:
         _outside(rules.memory, node.memory, "MB of memory")
         or _outside(rules.processors, node.processors, "processors")
         or _outside_groups(rules, node)
+        or unmet(rules.needs, node)
     )
+
+
+def part_objection(part: Part, node: NodeFacts) -> str:
+    """Return why the node can never serve this part of a job, or an empty string if it can."""
+    if part.required_nodes and node.name.casefold() not in fold(part.required_nodes):
+        return "is not among the nodes that the task requires"
+    if part.node_group and part.node_group.casefold() not in fold(node.groups):
+        return f"is not in node group {part.node_group!r}"
+    return unmet(part.needs, node)
+
+
+def names_matter(part: Part) -> bool:
+    """Tell whether the part can tell nodes apart that are equal but for their names."""
+    needs = part.needs
+    named = needs.names or needs.excluded or needs.patterns or needs.excluded_patterns
+    return bool(named or part.required_nodes)
 
 
 def resource_key(order: tuple[OrderKey, ...], node: NodeFacts) -> tuple[int | str, ...]:

@@ -1,19 +1,30 @@
 """The nodes of a view, numbered, with everything about them that a pass does not change."""
 
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from headnode.core.model.job import JobRequest, NodeGroupOp, OrderKey, UnitType
+from headnode.core.model.job import JobRequest, NodeGroupOp, OrderKey, Part, UnitType
 from headnode.core.model.node import NodeFacts, NodeState
 from headnode.core.model.quantities import JobId
 from headnode.core.scheduling.node_view import NodeView
-from headnode.core.scheduling.suitability import Rules, fold, objection, resource_key, rules_of
+from headnode.core.scheduling.suitability import (
+    Rules,
+    fold,
+    names_matter,
+    objection,
+    part_objection,
+    resource_key,
+    rules_of,
+)
 
 if TYPE_CHECKING:
     from headnode.core.scheduling.future import Release
-    from headnode.core.scheduling.need import Need
+    from headnode.core.scheduling.need import Need, PartNeed
     from headnode.core.scheduling.standing import PassBefore
     from headnode.core.scheduling.view import RunningJob
+
+_MOST_SERVING = 10_000  # of what parts ask of nodes, for one terrain
 
 Order = tuple[int, ...]
 """Numbers of nodes in the order in which they are taken."""
@@ -22,7 +33,8 @@ Order = tuple[int, ...]
 class Terrain:
     """Nodes by number.  `units` says how much of each unit a whole node is.
 
-    With `reopened`, closed nodes count as open; removed ones never do.
+    With `reopened`, closed nodes count as open; removed ones never do.  A node that will close serves those
+    who are over by then: of `open_for` seconds from the view's now, infinite where nobody closes it.
     Cost:  O(nodes) to make; candidates are worked out once for each kind of rules.  What others work out
     on these nodes is remembered with them: `needs`, whether these ever run (by licences in all),
     `releases`, `returning` (these in order), and how the pass `before` ended.
@@ -33,6 +45,8 @@ class Terrain:
         self.names = [node.name for node in self.facts]
         self.numbers = {name.casefold(): number for number, name in enumerate(self.names)}
         self.closed = [_closed(node, reopened) for node in nodes.values()]
+        self.open_for = [inf if reopened else node.open_for for node in nodes.values()]
+        self.closing = any(left < inf for left in self.open_for)
         self.processors = [node.processors for node in self.facts]
         self.sockets = [max(1, min(node.sockets, node.processors)) for node in self.facts]
         self.units: dict[UnitType, list[int]] = {
@@ -44,7 +58,9 @@ class Terrain:
         self._sorted: dict[tuple[OrderKey, ...], list[int]] = {}
         self._alternatives: dict[Rules, tuple[Order, ...]] = {}
         self._rules: dict[Rules, int] = {}
+        self._serving: dict[tuple[object, ...], Serving] = {}
         self.needs: dict[JobRequest, Need] = {}
+        self.part_needs: dict[Part, PartNeed] = {}
         self.releases: dict[JobId, tuple[RunningJob, Release]] = {}
         self.runs: dict[tuple[JobRequest, tuple[tuple[str, int], ...]], bool] = {}
         self.returning: tuple[Sequence[RunningJob], list[Release]] | None = None
@@ -55,7 +71,7 @@ class Terrain:
         groups: dict[tuple[object, ...], list[int]] = {}
         for number, facts in enumerate(self.facts):
             if not self.closed[number] and facts.processors > 0:
-                groups.setdefault(_looks(facts), []).append(number)
+                groups.setdefault((*_looks(facts), self.open_for[number]), []).append(number)
         of = [-1] * len(self.facts)
         for group, numbers in enumerate(groups.values()):
             for number in numbers:
@@ -68,7 +84,7 @@ class Terrain:
 
         There are several lists, of which one must be chosen, only when groups must be uniform.
         """
-        rules = rules_of(request)
+        rules = self._rules_of(request)
         known = self._alternatives.get(rules)
         if known is None:
             known = self._alternatives[rules] = self._worked_out(rules)
@@ -78,13 +94,48 @@ class Terrain:
     def rules(self, request: JobRequest) -> int:
         """Return the number of what the request demands of nodes: the same for the same alternatives."""
         self.alternatives(request)
-        return self._rules[rules_of(request)]
+        return self._rules[self._rules_of(request)]
+
+    def _rules_of(self, request: JobRequest) -> Rules:
+        rules = rules_of(request)
+        return rules._replace(lasts=request.run_time) if self.closing else rules
+
+    def closes_too_soon(self, number: int, lasts: float) -> bool:
+        """Return whether a node closes before what starts now and runs so long (seconds) is surely over."""
+        return lasts > self.open_for[number]
+
+    def serving(self, part: Part) -> "Serving":
+        """Return the open nodes that can serve this part, whatever else its job demands of them.
+
+        Cost:  O(groups of equal nodes) where their names do not matter, O(nodes) else.
+        """
+        asked = (part.needs, part.node_group, part.required_nodes)
+        known = self._serving.get(asked)
+        if known is None:
+            if len(self._serving) >= _MOST_SERVING:
+                self._serving.clear()
+            known = self._serving[asked] = self._served(part)
+        return known
+
+    def _served(self, part: Part) -> "Serving":
+        found: list[int] = []
+        split: list[int] = []
+        named = names_matter(part)
+        for group, nodes in enumerate(self.alike):
+            some = nodes if named else nodes[:1]
+            good = [node for node in some if not part_objection(part, self.facts[node])]
+            found += good if named or not good else nodes
+            if named and 0 < len(good) < len(nodes):
+                split.append(group)
+        return Serving(frozenset(found), frozenset(split))
 
     def _worked_out(self, rules: Rules) -> tuple[Order, ...]:
         fit = tuple(
             number
             for number in self._in_order(rules.order)
-            if not self.closed[number] and not objection(rules, self.facts[number])
+            if not self.closed[number]
+            and not self.closes_too_soon(number, rules.lasts)
+            and not objection(rules, self.facts[number])
         )
         if not rules.groups or rules.group_op is not NodeGroupOp.UNIFORM:
             return (fit,)
@@ -99,6 +150,13 @@ class Terrain:
             known = sorted(range(len(self.facts)), key=lambda number: resource_key(order, self.facts[number]))
             self._sorted[order] = known
         return known
+
+
+class Serving(NamedTuple):
+    """Nodes that can serve a part of a job, and the groups of equal nodes of which only some can."""
+
+    nodes: frozenset[int]
+    split: frozenset[int]
 
 
 class Ground(NamedTuple):
@@ -119,6 +177,8 @@ def _looks(facts: NodeFacts) -> tuple[object, ...]:
         facts.features,
         facts.architecture,
         facts.system,
+        facts.disk,
+        facts.swap,
     )
 
 

@@ -13,8 +13,9 @@ from headnode.core.model.job import JobRequest
 from headnode.core.model.quantities import NEVER
 from headnode.core.scheduling.board import Fit
 from headnode.core.scheduling.decision import Plan, Reason, Wait, Why
+from headnode.core.scheduling.otherwise import never_with_any, with_alternatives
 from headnode.core.scheduling.placement import fewest, fit
-from headnode.core.scheduling.reasons import never_fits, shortage
+from headnode.core.scheduling.reasons import shortage
 from headnode.core.scheduling.standing import Head, Standing
 from headnode.core.scheduling.view import View
 from headnode.core.scheduling.waits import Telling, Waits
@@ -41,9 +42,9 @@ def walk(view: View, rule: Rule) -> Plan:
     wishes = Wishes(view, terrain, aside)
     waits: dict[JobRequest, Telling] = {}
     for wish in wishes:
-        found = _wanted(standing, wish, rule)
-        if found:
-            standing.grant(wish, found)
+        granted = _wanted(standing, wish, rule)
+        if granted:
+            standing.grant(*granted)
             wishes.granted(wish)
         elif wish.starts:  # a running job has its minimum: growth is a wish that holds up nobody
             waits[wish.request] = _blocked(view, standing, wish, rule)
@@ -57,11 +58,20 @@ def walk(view: View, rule: Rule) -> Plan:
     return Plan(tuple(standing.starts), tuple(standing.grows), Waits(waits), standing.reservations())
 
 
-def _wanted(standing: Standing, wish: Wish, rule: Rule) -> Fit | None:
-    """Return what the wish is given."""
-    if standing.head is None:
-        return fit(wish.need, standing.board) if standing.may_fit(wish.need) else None
-    return rule.overtake(standing, wish)
+def _wanted(standing: Standing, wish: Wish, rule: Rule) -> tuple[Wish, Fit] | None:
+    """Return what the wish is given, and under which of its options: the first that can be."""
+    ask = _room if standing.head is None else rule.overtake
+    for option in (
+        standing.options(wish) if wish.request.others else (wish,)
+    ):  # few have any, and all are asked
+        found = ask(standing, option)
+        if found:
+            return option, found
+    return None
+
+
+def _room(standing: Standing, wish: Wish) -> Fit | None:
+    return fit(wish.need, standing.board) if standing.may_fit(wish.need) else None
 
 
 def _blocked(view: View, standing: Standing, wish: Wish, rule: Rule) -> Telling:
@@ -69,13 +79,18 @@ def _blocked(view: View, standing: Standing, wish: Wish, rule: Rule) -> Telling:
     head = standing.head
     if head is not None:
         return partial(_behind, view, standing, wish, rule, head)
-    if _would_never_fit(view, standing, wish):
-        return partial(_never, view, wish)
-    promise = standing.promise_for(wish)
-    if promise is not None or rule.closed_blocks:
-        standing.head = Head(wish, promise)
-    at = NEVER if promise is None else promise.at
-    return lambda: Wait(shortage(wish.need, wish.request, standing.board), at)
+    never = _would_never_fit(view, standing, wish)
+    if never:
+        return lambda: Wait(never)
+    promised = standing.as_head(wish)
+    if promised.promise is not None or rule.closed_blocks:
+        standing.head = promised
+    at = NEVER if promised.promise is None else promised.promise.at
+    return lambda: Wait(with_alternatives(_missing(standing, each) for each in standing.options(wish)), at)
+
+
+def _missing(standing: Standing, wish: Wish) -> tuple[Reason, ...]:
+    return shortage(wish.need, wish.asks, standing.board)
 
 
 def _still(view: View, standing: Standing, rule: Rule, place: int) -> Wait:
@@ -86,18 +101,23 @@ def _still(view: View, standing: Standing, rule: Rule, place: int) -> Wait:
 
 def _behind(view: View, standing: Standing, wish: Wish, rule: Rule, head: Head) -> Wait:
     """Say why a job waits behind the head, on what the pass has left free."""
+    never = _would_never_fit(view, standing, wish)
+    if never:
+        return Wait(never)
     ahead = Reason(Why.PRIORITY, f"job {head.job} goes first", str(head.job))
+    told = with_alternatives(_refused(standing, each, rule) for each in standing.options(wish))
+    return Wait((ahead, *told))
+
+
+def _refused(standing: Standing, wish: Wish, rule: Rule) -> tuple[Reason, ...]:
+    """Say what is missing for a wish under one of its options, and why the policy refuses it."""
     fits = fit(fewest(wish.need), standing.board) is not None
-    if not fits and _would_never_fit(view, standing, wish):
-        return _never(view, wish)
-    missing = () if fits else shortage(wish.need, wish.request, standing.board)
-    return Wait((ahead, *missing, *rule.refusal(standing, wish, fits)))
+    missing = () if fits else _missing(standing, wish)
+    return (*missing, *rule.refusal(standing, wish, fits))
 
 
-def _would_never_fit(view: View, standing: Standing, wish: Wish) -> bool:
-    """Return whether the job could not run even if every node was open and nothing ran."""
-    return not standing.can_run(wish) and bool(never_fits(wish.request, view.nodes, view.licences))
-
-
-def _never(view: View, wish: Wish) -> Wait:
-    return Wait(never_fits(wish.request, view.nodes, view.licences))
+def _would_never_fit(view: View, standing: Standing, wish: Wish) -> tuple[Reason, ...]:
+    """Return why the job could not run even if every node was open and nothing ran; nothing if it could."""
+    if any(standing.can_run(option) for option in standing.options(wish)):
+        return ()
+    return never_with_any(wish.request, view)

@@ -22,6 +22,12 @@ class Wish(NamedTuple):
     need: Need
     request: JobRequest
     end: Instant  # when what is given comes back
+    option: int = 0  # what `need` and `end` are of: the request itself, or the n-th of its others
+
+    @property
+    def asks(self) -> JobRequest:
+        """What is asked for under the option."""
+        return self.request.option(self.option)
 
     @property
     def job(self) -> JobId:
@@ -41,6 +47,7 @@ class Wishes:
         places = [place for place, each in enumerate(view.queue) if each.turns and place not in aside]
         self._heap = [*_growths(view, terrain), *(first_of(view, terrain, place) for place in places)]
         self.needs = [wish.need for wish in self._heap]
+        self.needs += [need for wish in self._heap if wish.request.others for need in _others(wish, terrain)]
         heapify(self._heap)
 
     def __iter__(self) -> Iterator[Wish]:
@@ -71,6 +78,21 @@ def _growths(view: View, terrain: Terrain) -> Iterator[Wish]:
         need = growth_of(job, terrain) if job.wants > 0 else None
         if need is not None:
             yield Wish(job.turn, False, place, 0, need, job.request, job.end)
+
+
+def _others(wish: Wish, terrain: Terrain) -> Iterator[Need]:
+    return (need_of(other, terrain) for other in wish.request.others)
+
+
+def options(wish: Wish, now: Instant, terrain: Terrain) -> tuple[Wish, ...]:
+    """Return the wish under each of its options, best first: as it is, and once for each of the others."""
+    if not wish.starts or not wish.request.others:
+        return (wish,)
+    others = enumerate(wish.request.others, start=1)
+    return wish, *(
+        wish._replace(need=need_of(other, terrain), end=Instant(now + other.run_time), option=number)
+        for number, other in others
+    )
 
 
 def first_of(view: View, terrain: Terrain, place: int) -> Wish:

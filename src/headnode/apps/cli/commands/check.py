@@ -2,7 +2,7 @@
 
 from headnode.apps.cli.command import Command
 from headnode.apps.cli.job_files import HOW_TO_READ
-from headnode.apps.cli.options import usage
+from headnode.apps.cli.options import Option, usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,10 +16,24 @@ if TYPE_CHECKING:
 
 def run(asked: "Asked", _client: "Client", out: "Output") -> int:
     """Print what is wrong with each file and what will have no effect; 2 if anything is wrong."""
+    schema = asked.text("schema")
+    if schema is not None:
+        return _print_schema(schema, asked, out)
     if not asked.words:
         raise usage("no job file was given", "write: hn check FILE")
     how = how_asked(asked)
     return max(_check(file, how, out) for file in asked.words)
+
+
+def _print_schema(dialect: str, asked: "Asked", out: "Output") -> int:
+    from headnode.apps.cli.schemas import schema_of
+
+    if asked.words:
+        raise usage(
+            f"{asked.words[0]!r} stands beside --schema, which needs no file", "leave one of them out"
+        )
+    out.raw(schema_of(dialect))
+    return 0
 
 
 def how_asked(asked: "Asked") -> "How":
@@ -75,11 +89,17 @@ COMMANDS = (
         "FILE...",
         "Tell what is wrong with a job file, by line and column",
         run,
-        options=HOW_TO_READ,
+        options=(
+            *HOW_TO_READ,
+            Option("awareness", "WORD", "reject, warn (default) or ignore what would have no effect"),
+            Option("schema", "LANGUAGE", "Print the schema of a job language instead"),
+        ),
         example="hn check sweep.xml flow.toml",
         notes=(
             "Every job language is known by its content; - is standard input. Nothing is sent to a head.",
             "Exit status 0, or 2 when a file is wrong.",
+            "hn check --schema native > native.schema.json lets an editor check and complete a job file; "
+            "there are schemas of native, grid and grid-task (JSON), ccs, hpcpack-2008 and hpcpack (XML).",
         ),
     ),
 )

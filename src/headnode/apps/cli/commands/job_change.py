@@ -2,6 +2,7 @@
 
 from headnode.apps.cli.command import Command
 from headnode.apps.cli.each import for_each
+from headnode.apps.cli.groups import OF_GROUPS, group_fields, group_named, nothing_left
 from headnode.apps.cli.ids import job_ids
 from headnode.apps.cli.last_job import remember
 from headnode.apps.cli.options import Option
@@ -21,6 +22,8 @@ _ENDING = (
 
 def cancel(asked: "Asked", client: "Client", out: "Output") -> int:
     """Cancel each job."""
+    if group_named(asked) is not None:
+        return _stop_group("cancel_group", "canceled", asked, client, out)
 
     def deed(job: int) -> None:
         answer = client.ask("cancel_job", job=job, **_wishes(asked))
@@ -31,6 +34,8 @@ def cancel(asked: "Asked", client: "Client", out: "Output") -> int:
 
 def finish(asked: "Asked", client: "Client", out: "Output") -> int:
     """End each job as finished, whatever its tasks still do."""
+    if group_named(asked) is not None:
+        return _stop_group("finish_group", "finished", asked, client, out)
 
     def deed(job: int) -> None:
         answer = client.ask("finish_job", job=job, **_wishes(asked))
@@ -46,6 +51,20 @@ def requeue(asked: "Asked", client: "Client", out: "Output") -> int:
         out.said(f"Job {job} has been requeued.", client.ask("requeue_job", job=job), job)
 
     return for_each(job_ids(asked.words), deed, out)
+
+
+def _stop_group(verb: str, word: str, asked: "Asked", client: "Client", out: "Output") -> int:
+    """Stop all jobs of a group in one step; tell each; return 1 when some could not be."""
+    answer = client.ask(verb, **group_fields(asked), **_wishes(asked))
+    if not answer["jobs"] and not answer["refused"]:
+        nothing_left(answer["group"], out)
+    for one in answer["jobs"]:
+        out.said(f"Job {one['job']} has been {word}.{_still(one)}", one, one["job"])
+    for no in answer["refused"]:
+        from headnode.apps.client.failures import refusal_in
+
+        out.problem(refusal_in(no))
+    return 1 if answer["refused"] else 0
 
 
 def clone(asked: "Asked", client: "Client", out: "Output") -> int:
@@ -74,18 +93,18 @@ def _still(answer: "dict[str, object]") -> str:
 COMMANDS = (
     Command(
         "cancel",
-        "ID...",
+        "ID... | --group NAME",
         "Cancel jobs",
         cancel,
-        options=_ENDING,
+        options=(*_ENDING, *OF_GROUPS),
         example='hn job cancel 12 14-17 /message:"wrong input"',
     ),
     Command(
         "finish",
-        "ID...",
+        "ID... | --group NAME",
         "End jobs as finished; what still runs is stopped",
         finish,
-        options=_ENDING,
+        options=(*_ENDING, *OF_GROUPS),
         example="hn job finish 12",
     ),
     Command(

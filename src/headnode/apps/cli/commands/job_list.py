@@ -3,6 +3,7 @@
 import os
 
 from headnode.apps.cli.command import FORMAT, STATE, Command
+from headnode.apps.cli.groups import in_words
 from headnode.apps.cli.options import Option
 from headnode.apps.cli.screens.job import COLUMNS, WIDTHS, WITH_EXPECTED, row
 from headnode.apps.cli.sheet import Sheet
@@ -28,10 +29,12 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
         states=_states(asked),
         before=asked.number("before"),
         limit=PAGE if limit is None else limit,
+        group=asked.text("group"),
     )
     rows = [row(job) for job in answer["jobs"]]
     columns = COLUMNS if asked.text("format") is None else WITH_EXPECTED
-    out.sheet(Sheet("Id", rows, answer["jobs"], columns=columns, widths=WIDTHS, trailer=_trailer(answer)))
+    data = answer["jobs"] if "group" not in answer else {"group": answer["group"], "jobs": answer["jobs"]}
+    out.sheet(Sheet("Id", rows, data, columns=columns, widths=WIDTHS, trailer=_trailer(answer)))
     return 0
 
 
@@ -53,31 +56,37 @@ def _myself() -> str:
 
 def _states(asked: "Asked") -> "list[str] | None":
     if asked.text("state") is None:
-        return None if asked.flag("all") else ["Queued", "Running"]
+        return None if asked.flag("all") or "group" in asked.options else ["Queued", "Running", "Suspended"]
     return states(asked.text("state"))
 
 
 def _trailer(answer: "dict[str, Any]") -> str:
     """Return the line that scripts skip after the records."""
     shown = counted(len(answer["jobs"]), "matching job")
-    return shown if answer["more"] is None else f"{shown} on this page, more with --before {answer['more']}"
+    if answer["more"] is not None:
+        shown = f"{shown} on this page, more with --before {answer['more']}"
+    return f"{in_words(answer['group'])}\n{shown}" if "group" in answer else shown
 
 
 COMMANDS = (
     Command(
         "list",
         "",
-        "List jobs: your own that are queued or running, unless told otherwise",
+        "List jobs: your own that are queued, running or suspended, unless told otherwise",
         run,
         options=(
             Option("all", "", "Jobs of all users in all states"),
             STATE,
             Option("user", "NAME", "Only jobs of this user; * for all"),
+            Option("group", "NAME", "Only jobs of this job group, in all states, and how the group stands"),
             Option("limit", "N", f"How many at most ({PAGE} if not given)"),
             Option("before", "ID", "Only jobs with a smaller id: the next page"),
             FORMAT,
         ),
         example="hn job list /all /state:running,queued",
-        notes=("With --format, a job that waits is shown with the start that is expected.",),
+        notes=(
+            "With --format, a job that waits is shown with the start that is expected.",
+            "A job group has the jobs that came last under its name, and all that are not over.",
+        ),
     ),
 )

@@ -30,7 +30,8 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
         from headnode.apps.cli.fidelity import tell
 
         tell(answer["report"], file or "job", out)
-    out.said(f"Job queued, ID: {answer['job']}", answer, answer["job"])
+    for job in answer.get("jobs", [answer["job"]]):
+        out.said(f"Job queued, ID: {job}", answer | {"job": job}, job)
     return 0
 
 
@@ -46,6 +47,10 @@ COMMANDS = (
             *JOB_OPTIONS,
         ),
         example="hn job new /jobname:flow /numprocessors:1-4",
-        notes=("The job waits for 'hn job add' and 'hn job submit /id:ID'.",),
+        notes=(
+            "The job waits for 'hn job add' and 'hn job submit /id:ID'.",
+            "All jobs of a file with several are made in one step; submit them with "
+            "'hn job submit --group NAME'.",
+        ),
     ),
 )

@@ -1,6 +1,6 @@
 """``hn job submit``: a program, a job file, or a job made before, into the queue."""
 
-from headnode.apps.cli.command import Command
+from headnode.apps.cli.command import EVERYWHERE, Command
 from headnode.apps.cli.described import job_terms, only_task_terms
 from headnode.apps.cli.job_files import HOW_TO_READ, described_by, job_file_among, refuse_how
 from headnode.apps.cli.last_job import remember
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _JOB_SPELLINGS = {spelling for option in JOB_OPTIONS for spelling in option.spellings}
 OPTIONS = (
     Option("id", "ID", "Submit the job that 'hn job new' made"),
+    Option("group", "NAME", "Submit all jobs of this group that 'hn job new' made, in one step"),
     Option("jobfile", "FILE", "Submit the job this file describes; options given beside it win"),
     *HOW_TO_READ,
     Option("awareness", "WORD", "reject, warn (default) or ignore what the job file asks and cannot be had"),
@@ -39,6 +40,8 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
         asked.options["jobfile"], asked.words = [file], []
     if "password" in asked.options:
         out.note("the password was not needed and is ignored; others can read it on a command line")
+    if "group" in asked.options:
+        return _submit_group(asked, client, out)
     if asked.flag("dryrun"):
         return _dry_run(asked, client, out)
     answer = client.ask("submit_job", **_request(asked))
@@ -53,6 +56,24 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
     if not (waits and asked.flag("json")):  # then the document at the end holds the id
         _tell_submitted(jobs, answer, out)
     return _wait(jobs, client, out) if waits else 0
+
+
+def _submit_group(asked: "Asked", client: "Client", out: "Output") -> int:
+    """Submit what 'hn job new' made of a file with several jobs."""
+    anyway = ("group", "wait", *(option.name for option in EVERYWHERE))
+    others = [name for name in asked.options if name not in anyway]
+    if asked.words or others:
+        what = asked.words[0] if asked.words else f"option {others[0]!r}"
+        raise usage(f"a group was named, and {what} too", "a group is submitted as it was made")
+    answer = client.ask("submit_group", group=asked.text("group"))
+    jobs = [int(job) for job in answer["jobs"]]
+    if not jobs:
+        out.note(f"all jobs of group {answer['group']!r} were submitted before")
+        return 0
+    waits = asked.flag("wait")
+    if not (waits and asked.flag("json")):
+        _tell_submitted(jobs, answer, out)
+    return _wait(jobs, client, out, together=True) if waits else 0
 
 
 def _tell_submitted(jobs: "list[int]", answer: "dict[str, Any]", out: "Output") -> None:
@@ -108,16 +129,16 @@ def _file_fields(asked: "Asked", file: str) -> "dict[str, Any]":
     return {**described_by(asked, file), "awareness": awareness}
 
 
-def _wait(jobs: "list[int]", client: "Client", out: "Output") -> int:
+def _wait(jobs: "list[int]", client: "Client", out: "Output", *, together: bool = False) -> int:
     from headnode.apps.cli.waiting import wait_for
 
-    return wait_for(jobs, client, out, show_output=True)
+    return wait_for(jobs, client, out, show_output=True, together=together or len(jobs) > 1)
 
 
 COMMANDS = (
     Command(
         "submit",
-        "[options] PROGRAM [ARGUMENT...] | JOBFILE",
+        "[options] PROGRAM [ARGUMENT...] | JOBFILE | --group NAME",
         "Submit a job: a program, or what a job file describes",
         run,
         options=OPTIONS,
@@ -131,6 +152,8 @@ COMMANDS = (
             "With --dry-run the head checks the job as if it was submitted, and tells what would become of "
             "it; exit status 0: it would be taken, 1: it would be refused, 2: what was written is wrong.",
             "With --wait, Ctrl-C ends the waiting, not the job.",
+            "The jobs of a file with several are submitted in one step, all of them or none, and wait for "
+            "each other as it says; --wait is then as 'hn job wait --group'.",
         ),
         positionals=0,
     ),

@@ -1,6 +1,7 @@
 """``hn job wait``: until jobs are over."""
 
 from headnode.apps.cli.command import Command
+from headnode.apps.cli.groups import OF_GROUPS, group_fields, group_named
 from headnode.apps.cli.ids import job_ids
 from headnode.apps.cli.waiting import wait_for
 
@@ -13,16 +14,23 @@ if TYPE_CHECKING:
 
 def run(asked: "Asked", client: "Client", out: "Output") -> int:
     """Wait; exit status 0 if every job finished, else 1."""
-    return wait_for(list(dict.fromkeys(job_ids(asked.words))), client, out)
+    if group_named(asked) is None:
+        return wait_for(list(dict.fromkeys(job_ids(asked.words))), client, out)
+    return wait_for(client.ask("group", **group_fields(asked))["jobs"], client, out, together=True)
 
 
 COMMANDS = (
     Command(
         "wait",
-        "ID...",
+        "ID... | --group NAME",
         "Wait until jobs are over; exit status 0 only if all finished",
         run,
+        options=OF_GROUPS,
         example="hn job wait 12 13",
-        notes=("On a terminal it shows progress. Ctrl-C ends the waiting, not the jobs.",),
+        notes=(
+            "On a terminal it shows progress. Ctrl-C ends the waiting, not the jobs.",
+            "Of a group, jobs that were skipped are as good as finished: a branch for a failure that did not "
+            "happen. And it waits no longer, with exit status 1, when the rest waits for a job that failed.",
+        ),
     ),
 )

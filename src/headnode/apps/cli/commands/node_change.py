@@ -1,4 +1,4 @@
-"""``hn node approve``, ``pause`` and ``resume``: for administrators."""
+"""``hn node approve``, ``pause``, ``resume`` and ``remove``: for administrators."""
 
 from headnode.apps.cli.command import Command
 from headnode.apps.cli.each import for_each
@@ -26,6 +26,11 @@ def resume(asked: "Asked", client: "Client", out: "Output") -> int:
     return _each(asked, client, out, "resume_node", "resumed")
 
 
+def remove(asked: "Asked", client: "Client", out: "Output") -> int:
+    """Let each node be part of the cluster no longer."""
+    return _each(asked, client, out, "remove_node", "removed")
+
+
 def _each(asked: "Asked", client: "Client", out: "Output", question: str, done: str) -> int:
     names = [name for word in asked.words for name in word.split(",")]
     if not names:
@@ -46,5 +51,18 @@ COMMANDS = (
         pause,
         example="hn node pause node03",
     ),
-    Command("resume", "NODE...", "Let paused nodes take jobs again", resume, example="hn node resume node03"),
+    Command(
+        "resume",
+        "NODE...",
+        "Let paused and drained nodes take jobs again",
+        resume,
+        example="hn node resume node03",
+    ),
+    Command(
+        "remove",
+        "NODE...",
+        "Let nodes be part of the cluster no longer; to come back they must be invited",
+        remove,
+        example="hn node remove node03",
+    ),
 )

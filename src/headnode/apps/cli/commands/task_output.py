@@ -5,7 +5,7 @@ import time
 from headnode.apps.cli.command import Command
 from headnode.apps.cli.ids import task_address
 from headnode.apps.cli.options import Option
-from headnode.apps.cli.task_files import PAUSE, copy_file, follow_file
+from headnode.apps.cli.task_files import PAUSE, copy_output, follow_output, source_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
     elif asked.flag("follow"):
         _follow(client, question, stream, out)
     else:
-        copy_file(_path(files, stream, question), out.raw, captured=bool(files["captured"]))
+        source = source_of(client, question, files, _path(files, stream, question))
+        copy_output(source, out.raw, captured=bool(files["captured"]))
     return 0
 
 
@@ -43,7 +44,8 @@ def _follow(client: "Client", question: "dict[str, Any]", stream: str, out: "Out
     def is_over() -> bool:
         return client.ask("output", **question)["state"].lower() in OVER
 
-    follow_file(_path(files, stream, question), out.raw, is_over)
+    source = source_of(client, question, files, _path(files, stream, question))
+    follow_output(source, out.raw, is_over)
 
 
 def _path(files: "dict[str, Any]", stream: str, question: "dict[str, Any]") -> str:

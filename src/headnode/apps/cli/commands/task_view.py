@@ -27,13 +27,15 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
 
 
 def _end_of_output(client: "Client", job: int, task: int, instance: int | None) -> str:
-    from headnode.apps.cli.task_files import copy_file
+    from headnode.apps.cli.task_files import copy_output, source_of
 
-    files = client.ask("output", job=job, task=task, instance=instance)
+    question = {"job": job, "task": task, "instance": instance}
+    files = client.ask("output", **question)
     path = files["standard_output"]
     pieces: list[bytes] = []
     if path:
-        copy_file(path, pieces.append, last=PEEK, captured=bool(files["captured"]))
+        source = source_of(client, question, files, path)
+        copy_output(source, pieces.append, last=PEEK, captured=bool(files["captured"]))
     return b"".join(pieces).decode(errors="replace").rstrip("\n")
 
 

@@ -21,13 +21,15 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
     if asked.words:
         raise usage(f"{asked.words[0]!r} is not understood", "see: hn up --help")
     directory = _directory(asked, client)
-    settings = {name: asked.text(name) for name in ("name", "nodes", "processors")}
+    settings = {name: asked.text(name) for name in ("name", "nodes", "processors", "listen")}
     if asked.number("processors") == 0:
         raise usage("a node without processors runs nothing", "leave --processors out for all of the machine")
     client = head_process.at(directory)
     running = head_process.answers(client)
     if running:
         out.said(_runs_already(running), running, running["cluster"])
+        for lost in [name for name, given in settings.items() if given is not None]:
+            out.note(f"--{lost} has no effect on a head that runs: hn down first, then this again")
         return 0
     if asked.flag("foreground"):
         head_process.become(directory, settings)
@@ -55,7 +57,7 @@ def _runs_already(running: "dict[str, Any]") -> str:
 def _welcome(started: "dict[str, Any]", directory: str) -> str:
     from headnode.apps.cli.words import counted
 
-    processors = counted(started["processors"]["total"], "processor")
+    processors = counted(started["processors"]["ready"], "processor")
     nodes = counted(started["nodes"].get("Ready", 0), "node")
     return (
         f"Cluster {started['name']} is up: {nodes}, {processors}. State and log are in {directory}.\n"
@@ -78,6 +80,7 @@ COMMANDS = (
             Option("name", "NAME", "Name of the cluster"),
             Option("nodes", "N", "Nodes to run on this machine (1 if not given)"),
             Option("processors", "N", "Processors of each node (those of the machine if not given)"),
+            Option("listen", "HOST[:PORT]", "Let nodes of other machines join at this address of ours"),
             Option("foreground", "", "Stay in the foreground, for service managers"),
         ),
         example="hn up --processors 4",

@@ -12,7 +12,7 @@ PARAM_COLUMNS = ("Name", "Value", "Default", "Unit", "What it means")
 
 def view(cluster: "Mapping[str, Any]") -> dict[str, str]:
     """Return all that is told of the cluster."""
-    processors, journal = cluster["processors"], cluster["journal"]
+    journal = cluster["journal"]
     return {
         "Name": cluster["name"],
         "Version": cluster["version"],
@@ -20,12 +20,18 @@ def view(cluster: "Mapping[str, Any]") -> dict[str, str]:
         "Policy": _policy(cluster),
         **_plug_ins(cluster),
         "Nodes": _counts(cluster["nodes"]),
-        "Processors": f"{processors['total']} total, {processors['used']} in use, {processors['free']} free",
+        "Processors": _processors(cluster["processors"]),
         "Jobs": _counts(cluster["jobs"]),
         "Tasks Running": str(cluster["tasks_running"]),
         "State Directory": cluster["state_directory"],
         "Journal": f"{counted(journal['events'], 'event')}, {counted(journal['bytes'], 'byte')}",
     }
+
+
+def _processors(count: "Mapping[str, int]") -> str:
+    out = count["total"] - count["used"] - count["free"]
+    rest = f", {out} on nodes that are not ready" if out else ""
+    return f"{count['total']} total, {count['used']} in use, {count['free']} free{rest}"
 
 
 def _policy(cluster: "Mapping[str, Any]") -> str:

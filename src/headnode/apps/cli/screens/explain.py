@@ -3,7 +3,7 @@
 from headnode.apps.cli.screens.explain_advice import advice
 from headnode.apps.cli.screens.explain_layout import laid_out, node_rows, places, section
 from headnode.apps.cli.screens.explain_numbers import numbers
-from headnode.apps.cli.screens.job import ending
+from headnode.apps.cli.screens.job import alternative, ending
 from headnode.apps.cli.sheet import printable
 from headnode.apps.cli.words import instant, span
 
@@ -36,6 +36,7 @@ def page(told: "Told", job: "Told", *, now: float, width: int = WIDE, dry_run: b
         section("Why it would wait" if dry_run else "Why it waits", first, width),
         section("Let go, it would wait because", then, width),
         _changes(told, now, width),
+        section("It depends on", _dependencies(told.get("dependencies") or ()), width),
         section("Tasks that wait", _tasks(told["tasks"]), width),
         node_rows("Node by node", nodes, width),
         section("What you can do", advice(told, job, dry_run=dry_run), width),
@@ -55,7 +56,8 @@ def _headline(told: "Told", job: "Told", now: float, *, dry_run: bool) -> str:
         return f"{who} has not been submitted. Submitted now, it would {_would(told, now)}."
     if state == "Running":
         since = span(max(0.0, now - job["started"])) if job["started"] else "now"
-        return f"{who} has been running for {since}."
+        under = f" with alternative {alternative(job)} of its request" if job.get("option") else ""
+        return f"{who} has been running for {since}{under}."
     return f"{who} is {state.lower()}{_when(told, now)}."
 
 
@@ -139,6 +141,18 @@ def _tasks(tasks: "Iterable[Told]") -> list[str]:
     for task in tasks:
         texts = "; ".join(reason["text"] for reason in task["reasons"])
         points.append(f"{_which(task)}: {texts or 'waits for its turn'}")
+    return points
+
+
+def _dependencies(told: "Iterable[Told]") -> list[str]:
+    """Return each thing that it waits for or has waited for, and how that stands."""
+    stands = {"met": "has come true", "open": "may come true", "never": "can never come true"}
+    points = []
+    for one in told:
+        name = f' "{one["name"]}"' if one["name"] else ""
+        state = f"the job is {one['state'].lower()}" if one["state"] else "the job is not known any more"
+        how = stands.get(one["standing"], "")
+        points.append(f"job {one['job']}{name}, {one['condition']}: {how and f'it {how}; '}{state}")
     return points
 
 

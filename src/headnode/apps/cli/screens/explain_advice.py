@@ -1,5 +1,7 @@
 """What the reader of an explanation can do, besides changing what the job asks for."""
 
+from shlex import quote
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -7,8 +9,10 @@ if TYPE_CHECKING:
 
     Told = Mapping[str, Any]
 
-FAILED_PARENT = ("which is failed", "which is canceled")  # the head's words
+FAILED_PARENT = ("which failed", "which was canceled")  # the head's words
 MOST_PARENTS = 3
+LATENESS = ("expected", "at_worst", "by_limits")  # ways to say by how much a job would be late
+SUSPENDED = "suspended"  # the head's word for what keeps a suspended job
 
 
 def advice(told: "Told", job: "Told", *, dry_run: bool = False) -> list[str]:
@@ -19,15 +23,35 @@ def advice(told: "Told", job: "Told", *, dry_run: bool = False) -> list[str]:
     if state == "Not submitted" and not dry_run:
         return [f"submit it: hn job submit /id:{told['job']}"]
     if state in ("Failed", "Canceled"):
-        return [f"run it again: hn job requeue {told['job']}"]
+        return [*_about_failures(told, job), f"run it again: hn job requeue {told['job']}"]
+    late = [f"give it a later deadline: hn job modify {told['job']} /endby:..."] if at_risk(told) else []
     kinds = dict.fromkeys(reason["why"] for reason in told["reasons"])
-    return [point for kind in kinds if kind in _ADVICE for point in _ADVICE[kind](told)]
+    return [point for kind in kinds if kind in _ADVICE for point in _ADVICE[kind](told)] + late
+
+
+def _about_failures(told: "Told", job: "Told") -> list[str]:
+    if not job["tasks"]["failed"]:
+        return []
+    return [f"see how its tasks failed: hn job listtasks {told['job']} /state:failed /expandparametric"]
+
+
+def at_risk(told: "Told") -> bool:
+    """Tell whether a job that waits may start too late to end by its deadline."""
+    late = told.get("deadline") or {}
+    return told["job"] is not None and any((late.get(how) or 0) > 0 for how in LATENESS)
 
 
 def _about_hold(told: "Told") -> list[str]:
     if told["changes"] or told["job"] is None:
         return []
-    return [f"lift the hold: hn job modify {told['job']} /holduntil:"]
+    holds = [reason for reason in told["reasons"] if reason["why"] == "hold"]
+    named = [reason["what"] for reason in holds if reason.get("what") not in (None, "", SUSPENDED)]
+    points = [f"release it: hn job release {told['job']} --name {quote(name)}" for name in named]
+    if any(not reason.get("what") for reason in holds):
+        points.append(f"lift the hold: hn job modify {told['job']} /holduntil:")
+    if any(reason.get("what") == SUSPENDED for reason in holds):
+        points.append(f"let it go on: hn job resume {told['job']}")
+    return points
 
 
 def _about_parents(told: "Told") -> list[str]:

@@ -50,7 +50,7 @@ def node_rows(title: str, reasons: "Iterable[Told]", width: int) -> str:
         alike.setdefault(_without(reason["text"], reason["what"]), []).append(reason["what"])
     if not alike:
         return ""
-    rows = [(printable(_together(nodes)), text) for text, nodes in alike.items()]
+    rows = [(printable(_together(sorted(nodes, key=_as_counted))), text) for text, nodes in alike.items()]
     column = min(max(len(names) for names, _ in rows), width // 2)
     return "\n".join(
         [title, *(line for names, text in rows for line in laid_out(text, width, f"  {names:<{column}}  "))]
@@ -74,6 +74,11 @@ def _without(text: str, node: str) -> str:
         if text.startswith(start) and not text[len(start) : len(start) + 1].isalnum():
             return text[len(start) :].lstrip(" :,")
     return text
+
+
+def _as_counted(name: str) -> tuple[int, str]:
+    """Return what puts node2 before node10."""
+    return len(name), name
 
 
 def _together(names: list[str]) -> str:

@@ -22,11 +22,30 @@ def numbers(told: "Told", job: "Told", now: float) -> "Iterator[tuple[str, str]]
         "turn": _turn(told),
         "expected": _expected(told, now),
         "promised": _promised(told),
+        "deadline": _deadline(told),
         "holds": _holds(job),
         "ends by": _ends(job, now),
         "tasks": tasks_in_words(job["tasks"]) if job["tasks"]["total"] else "none",
     }
     return ((key, value) for key, value in facts.items() if value)
+
+
+def _deadline(told: "Told") -> str:
+    """Return when it must have ended, and by how much it would be late by what is known of its start."""
+    deadline = told.get("deadline")
+    if not deadline:
+        return ""
+    said = f"it must end by {instant(deadline['at'])}"
+    words = {
+        "expected": "as things stand",
+        "at_worst": "one time of ten",
+        "by_limits": "by run time limits",
+    }
+    late = next(((how, deadline[how]) for how in words if (deadline[how] or 0) > 0), None)
+    if late is None:
+        return said
+    how, seconds = late
+    return f"{said}; at risk: {words[how]} it would start {span(seconds)} too late for that"
 
 
 def _run_time(seconds: float | None) -> str:

@@ -1,6 +1,7 @@
 """What people see of a job."""
 
-from headnode.apps.cli.words import counted, instant, limits, run_time, script_state, span
+from headnode.apps.cli.screens.wishes import wishes
+from headnode.apps.cli.words import counted, instant, limits, memory, run_time, script_state, span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def view(job: "Job", *, detailed: bool = False, history: bool = False) -> dict[s
         "State": script_state(job["state"]),
         "Priority": job["priority_name"],
         **_filled(_course(job)),
-        **_filled(_wishes(job.get("spec") or {}) if detailed else {}),
+        **_filled(wishes(job.get("spec") or {}) if detailed else {}),
     }
     if history:
         told["History"] = "\n".join(f"{instant(entry['at'])}  {entry['text']}" for entry in job["history"])
@@ -59,9 +60,11 @@ def _course(job: "Job") -> dict[str, str]:
     elapsed = ended - job["started"] if ended and job["started"] else None
     return {
         "Project": job["project"],
+        "Group": job.get("group") or "",
         "Resource Request": request(job),
+        "Alternative": alternative(job),
         "Allocated Processors": str(job["allocated"] or ""),
-        "Allocated Nodes": _places(job.get("allocation") or ()),
+        **_nodes(job),
         "Run Time": run_time(job["run_time"]),
         "Create Time": instant(job["created"]),
         "Submit Time": instant(job["submitted"]),
@@ -69,13 +72,61 @@ def _course(job: "Job") -> dict[str, str]:
         "Start Time": instant(job["started"]),
         "End Time": instant(ended),
         "Elapsed": span(elapsed) if elapsed is not None else "",
+        **_delivered(job.get("delivered"), elapsed),
         "Tasks": tasks_in_words(job["tasks"]),
         "Progress": f"{job['progress']}%" if job.get("progress") is not None else "",
         "Progress Message": job.get("progress_message") or "",
+        "Start Count": str(job.get("starts") or ""),
         "Requeue Count": str(job.get("requeues") or ""),
+        "Deadline": instant(job.get("end_by")),
+        "Holds": "\n".join(_hold(hold) for hold in job.get("holds") or ()),
+        "Suspended Since": instant(job.get("suspended_since")),
+        "Suspended For": span(job["suspended_for"]) if job.get("suspended_for") else "",
+        "Depends On": "\n".join(_dependency(one) for one in job.get("dependencies") or ()),
+        "Needed By": "\n".join(_dependency(one) for one in job.get("dependents") or ()),
         "Backfilled": "True" if job.get("backfilled") else "",
         "Pending Reason": job["pending_reason"],
         "Message": job["message"],
+    }
+
+
+def alternative(job: "Job") -> str:
+    """Return which request a job was given that would do with several; empty for all other jobs."""
+    option, others = job.get("option"), job.get("alternatives") or 0
+    if option is None or not others:
+        return ""
+    return f"{option} of {others}" if option else "none: it has what it asked for first"
+
+
+def _hold(hold: "Mapping[str, Any]") -> str:
+    by = f" by {hold['by']}" if hold["by"] else ""
+    why = f": {hold['message']}" if hold["message"] else ""
+    return f"{hold['name']}, set{by} at {instant(hold['at'])}{why}"
+
+
+def _dependency(told: "Mapping[str, Any]") -> str:
+    """Return a job that one depends on, or that depends on it: ``job 12 "prepare", OnSuccess: Running``."""
+    name = f' "{told["name"]}"' if told["name"] else ""
+    waits = ", still waited for" if told.get("standing") in ("open", "never") else ""
+    return f"job {told['job']}{name}, {told['condition']}: {told['state'] or 'unknown'}{waits}"
+
+
+def _delivered(used: "Mapping[str, Any] | None", elapsed: float | None) -> dict[str, str]:
+    """Return what a job was given and used; memory is that of one task.
+
+    `elapsed` is the time of its last run in seconds: all runs together are told when they took another time.
+    """
+    if not used:
+        return {}
+    wall = used["wall_time"]
+    return {
+        "Used Nodes": ", ".join(used["nodes"]),
+        "Used Processors": str(used["processors"]),
+        "Processor Time": f"{used['cpu_time']:.1f} s" if used["cpu_time"] else "",
+        "Wall Time": span(wall) if elapsed is not None and abs(wall - elapsed) >= 1 else "",
+        "Peak Memory": memory(used["peak_memory"] or None),
+        "Average Memory": memory(used["average_memory"] or None),
+        "Exit Code": "" if used["exit_code"] is None else str(used["exit_code"]),
     }
 
 
@@ -91,6 +142,12 @@ def expected(told: "Mapping[str, Any] | None") -> dict[str, str]:
     }
 
 
+def _nodes(job: "Job") -> dict[str, str]:
+    """Return the nodes that it holds, or those on which its processes stand still."""
+    name = "Suspended On" if job.get("suspended_since") else "Allocated Nodes"
+    return {name: _places(job.get("allocation") or ())}
+
+
 def _places(allocation: "Any") -> str:
     return ", ".join(f"{share['node']} ({len(share['processors'])})" for share in allocation)
 
@@ -100,22 +157,6 @@ def tasks_in_words(tasks: "Mapping[str, int]") -> str:
     states = ("queued", "running", "finished", "failed", "canceled")
     parts = [f"{tasks[state]} {state}" for state in states if tasks[state]]
     return f"{tasks['total']} total" + (f": {', '.join(parts)}" if parts else "")
-
-
-def _wishes(spec: "Mapping[str, Any]") -> dict[str, str]:
-    """Return what else the owner asked for, under the names it has in the native form."""
-    shown = ("name", "project", "priority", "unit", "minimum", "maximum", "run_time", "tasks")
-    return {
-        name.replace("_", " ").title(): _plain(value) for name, value in spec.items() if name not in shown
-    }
-
-
-def _plain(value: "Any") -> str:
-    if isinstance(value, dict):
-        return "\n".join(f"{name}={_plain(item)}" for name, item in value.items())
-    if isinstance(value, list):
-        return ", ".join(_plain(item).replace("\n", " ") for item in value)
-    return "" if value is None else str(value)
 
 
 def _filled(told: dict[str, str]) -> dict[str, str]:

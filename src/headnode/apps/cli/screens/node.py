@@ -1,5 +1,7 @@
 """What people see of a node."""
 
+from headnode.apps.cli.words import instant
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,14 +37,24 @@ def view(node: "Node") -> dict[str, str]:
         "Sockets": str(node["sockets"] or ""),
         "Memory": f"{node['memory']} MB" if node["memory"] else "",
         "Speed": f"{node['speed']} MHz" if node["speed"] else "",
+        "Disk": f"{node['disk']} MB" if node.get("disk") else "",
+        "Swap": f"{node['swap']} MB" if node.get("swap") else "",
         "Groups": ", ".join(node["groups"]),
         "Features": ", ".join(node["features"]),
         "Architecture": node["architecture"],
         "Operating System": node["system"],
+        "Comment": node.get("comment", ""),
+        "Drain": "; ".join(map(_drain, node.get("drains", ()))),
         "Exclusive": f"held by job {node['exclusive']}" if node["exclusive"] else "",
         "Jobs": ", ".join(map(str, jobs)),
     }
     return {**row(node), **{key: value for key, value in optional.items() if value}}
+
+
+def _drain(drain: "Mapping[str, Any]") -> str:
+    who = f"by {drain['by']}" if drain["cause"] == "asked" else "by its health check"
+    said = f"from {instant(drain['closes'])} on, {who}"
+    return f"{said}: {drain['reason']}" if drain["reason"] else said
 
 
 def core_rows(node: "Node") -> list[dict[str, str]]:

@@ -32,6 +32,12 @@ def row(task: "Task") -> dict[str, str]:
     }
 
 
+def failure(task: "Task") -> str:
+    """Return how a task or instance failed, in a sentence for whoever waited for its job."""
+    message = _remark(task) or f"its exit code is {_exit(task) or 'not known'}"
+    return f"task {address(task)} failed: {message}"
+
+
 def _exit(task: "Task") -> str:
     if task.get("signal"):
         return str(-task["signal"])
@@ -58,22 +64,25 @@ def _use(task: "Task") -> dict[str, str]:
     return {
         "Type": task["kind"],
         "Resource Request": limits(task),
-        "Processors": _places(task),
+        "Processor Numbers": _places(task),
         "Start Time": instant(started),
         "End Time": instant(ended),
         "Elapsed": span(ended - started) if started and ended else "",
         "User Time": _seconds(task["user_time"]),
         "System Time": _seconds(task["system_time"]),
         "Peak Memory": memory(task["peak_memory"]),
+        "Average Memory": memory(task.get("average_memory")),
         "Attempt": str(task["attempt"] or ""),
         "Signal": str(task.get("signal") or ""),
     }
 
 
 def _places(task: "Task") -> str:
-    """Return the numbers of the processors on each node."""
-    places = [",".join(map(str, numbers)) for numbers in task["processors"] or ()]
-    return " ".join(places)
+    """Return the numbers of the processors on each node: ``n1: 0,1; n2: 4``."""
+    nodes, numbers = (task["node"] or "").split(), task["processors"] or ()
+    return "; ".join(
+        f"{node}: {','.join(map(str, taken))}" for node, taken in zip(nodes, numbers, strict=False)
+    )
 
 
 def _files(task: "Task") -> dict[str, str]:

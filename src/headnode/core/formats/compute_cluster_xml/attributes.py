@@ -1,14 +1,15 @@
 """Reading the attributes of Job and Task by their rows."""
 
-from collections import Counter
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from itertools import takewhile
+from typing import Any, NoReturn, cast
 
 from lxml import etree
 
 from headnode.core.formats.compute_cluster_xml.dialects import BY_NAMESPACE
 from headnode.core.formats.compute_cluster_xml.folds import Values
-from headnode.core.formats.compute_cluster_xml.lists import XSI, local, width
+from headnode.core.formats.compute_cluster_xml.lists import XSI, width
+from headnode.core.formats.compute_cluster_xml.names import local_name, split_name
 from headnode.core.formats.compute_cluster_xml.rows import Role, Row
 from headnode.core.formats.compute_cluster_xml.scribe import Scribe
 from headnode.core.formats.fidelity import Kind
@@ -16,22 +17,26 @@ from headnode.core.formats.nearest import nearest
 from headnode.core.model.errors import BadRequest
 
 _MOST_HINTS = 100
+_UNPLAIN = ("order_by", "fixed.job_type")  # what they say depends on the text
+Plain = tuple[str, Callable[[str], Any]]
+"""A field, and how its values are read."""
 
 
 class Found:
     """What one Job or Task element says, before its attributes are put together."""
 
+    __slots__ = ("element", "extensions", "pairs", "strangers", "values", "where")
+
     def __init__(self, element: etree._Element, where: str) -> None:
         self.element, self.where = element, where
         self.values: Values = {}
         self.extensions: dict[str, str] = {}
-        self.pairs: dict[str, dict[str, str]] = {"environment": {}, "properties": {}}
-        self.strangers: Counter[str] = Counter()  # unknown elements by name
-        self.written: dict[str, str] = {}  # the attribute each value came from
+        self.pairs: dict[str, dict[str, str]] = {}  # environment and properties
+        self.strangers: dict[str, int] = {}  # how many unknown elements there are of each name
 
     def fields(self) -> Values:
         """Return the fields that need no putting together."""
-        return {**self.pairs, "extensions": self.extensions}
+        return {**self.pairs, "extensions": self.extensions} if self.extensions else self.pairs
 
 
 class Attributes:
@@ -41,36 +46,61 @@ class Attributes:
         self._scribe = scribe
         self._own = (None, *BY_NAMESPACE, namespace)
         self._meant: dict[str, str] = {}
+        self._plain: dict[
+            str, dict[str, Plain]
+        ] = {}  # for each element: its fields met, as they were written
 
     def read(self, element: etree._Element, where: str, spellings: Mapping[str, Row]) -> Found:
         """Read the attributes of a Job or Task."""
         found = Found(element, where)
-        for attribute, text in element.attrib.items():
-            self._attribute(found, str(attribute), str(text), spellings)
+        values = found.values
+        known = self._plain.setdefault(str(element.tag), {})
+        for attribute, text in _written(element):
+            plain = known.get(attribute)
+            if plain is None:
+                self._attribute(found, attribute, text, spellings, known)
+                continue
+            field, read = plain
+            try:
+                value = read(text)
+            except BadRequest as wrong:
+                self._refuse_value(found, attribute, wrong)
+            if field in values:
+                self._take_second(found, field, attribute, value, text, spellings)
+            else:
+                values[field] = value
         return found
 
-    def _attribute(self, found: Found, attribute: str, text: str, spellings: Mapping[str, Row]) -> None:
-        name = etree.QName(attribute)
-        if name.namespace == XSI:
+    def _attribute(
+        self,
+        found: Found,
+        attribute: str,
+        text: str,
+        spellings: Mapping[str, Row],
+        known: dict[str, Plain],
+    ) -> None:
+        """Read an attribute that is met for the first time, or is more than a value for a field."""
+        namespace, name = split_name(attribute)
+        if namespace == XSI:
             return
-        own = name.namespace in self._own
-        row = spellings.get(name.localname.lower()) if own else None
+        own = namespace in self._own
+        row = spellings.get(name.lower()) if own else None
         if row is None:
-            self._unknown_attribute(found, name.localname if own else attribute, attribute, text, spellings)
+            self._unknown_attribute(found, name if own else attribute, attribute, text, spellings)
             return
-        self._scribe.spellings.add(name.localname.lower())
+        self._scribe.spellings.add(name.lower())
         if self._scribe.strict and row.width and width(text) > row.width:
             self._refuse_width(found, attribute, row)
         if row.role is Role.LIVE:
-            kind = found.element.tag and local(found.element)
-            what = f"attribute {name.localname!r} is the scheduler's to write: it is not read"
-            self._scribe.add_once(Kind.NOTE, kind, what, found.element, attribute)
+            self._scribe.live(found.element, attribute, name)
         elif row.role is Role.KEPT:
             self._keep(found, row.hpc, attribute, text, "it is kept, but has no effect")
         else:
-            self._value(found, row, attribute, text)
+            if row.field not in _UNPLAIN and not self._scribe.strict:
+                known[attribute] = (row.field, row.value.read)
+            self._value(found, row, attribute, text, spellings)
 
-    def _value(self, found: Found, row: Row, attribute: str, text: str) -> None:
+    def _value(self, found: Found, row: Row, attribute: str, text: str, spellings: Mapping[str, Row]) -> None:
         if row.field == "order_by" and "#" in text:
             self._keep(found, row.hpc, attribute, text, "a custom sorter: it is kept, but has no effect")
             return
@@ -83,40 +113,47 @@ class Attributes:
         try:
             value = row.value.read(text)
         except BadRequest as wrong:
-            name = etree.QName(attribute).localname
-            self._scribe.refuse(
-                wrong.code,
-                found.where,
-                f"attribute {name!r}: {wrong.what}",
-                wrong.fix,
-                found.element,
-                attribute,
-            )
-        self._take(found, row.field, attribute, value, text)
+            self._refuse_value(found, attribute, wrong)
+        if row.field in found.values:
+            self._take_second(found, row.field, attribute, value, text, spellings)
+        else:
+            found.values[row.field] = value
 
-    def _take(self, found: Found, field: str, attribute: str, value: Any, text: str) -> None:
-        """Accept a value; two spellings of one thing must agree, unless one is empty."""
-        if field in found.values and found.values[field] != value:
-            if not text.strip():
-                return
-            if found.element.get(found.written[field], "").strip():
-                first = etree.QName(found.written[field]).localname
-                second = etree.QName(attribute).localname
-                self._scribe.refuse(
-                    "given-twice",
-                    found.where,
-                    f"attributes {first!r} and {second!r} say the same thing differently",
-                    "write one of them",
-                    found.element,
-                    attribute,
-                )
+    def _refuse_value(self, found: Found, attribute: str, wrong: BadRequest) -> NoReturn:
+        what = f"attribute {local_name(attribute)!r}: {wrong.what}"
+        self._scribe.refuse(wrong.code, found.where, what, wrong.fix, found.element, attribute)
+
+    def _take_second(
+        self,
+        found: Found,
+        field: str,
+        attribute: str,
+        value: Any,
+        text: str,
+        spellings: Mapping[str, Row],
+    ) -> None:
+        """Accept another value for a field; two spellings of one thing must agree, unless one is empty."""
+        if found.values[field] == value or not text.strip():
+            return
+        before = takewhile(lambda item: item[0] != attribute, _written(found.element))
+        said = [
+            local_name(name) for name, text in before if text.strip() and self._fills(name, field, spellings)
+        ]
+        if said:
+            what = f"attributes {said[-1]!r} and {local_name(attribute)!r} say the same thing differently"
+            fix = "write one of them"
+            self._scribe.refuse("given-twice", found.where, what, fix, found.element, attribute)
         found.values[field] = value
-        found.written[field] = attribute
+
+    def _fills(self, attribute: str, field: str, spellings: Mapping[str, Row]) -> bool:
+        namespace, name = split_name(attribute)
+        row = spellings.get(name.lower()) if namespace in self._own else None
+        return row is not None and row.field == field
 
     def _unknown_attribute(
         self, found: Found, key: str, attribute: str, text: str, spellings: Mapping[str, Row]
     ) -> None:
-        meant = self._nearest(etree.QName(attribute).localname, spellings)
+        meant = self._nearest(local_name(attribute), spellings)
         hint = f"; did you mean {meant!r}?" if meant else ""
         self._keep(found, key, attribute, text, f"it is not known: kept, without effect{hint}")
 
@@ -129,7 +166,7 @@ class Attributes:
 
     def _keep(self, found: Found, key: str, attribute: str, text: str, what: str) -> None:
         found.extensions[key] = text
-        name = etree.QName(attribute).localname
+        name = local_name(attribute)
         self._scribe.add(
             Kind.NOT_SUPPORTED,
             found.where,
@@ -139,7 +176,7 @@ class Attributes:
         )
 
     def _refuse_width(self, found: Found, attribute: str, row: Row) -> None:
-        name = etree.QName(attribute).localname
+        name = local_name(attribute)
         self._scribe.refuse(
             "too-long",
             found.where,
@@ -148,3 +185,8 @@ class Attributes:
             found.element,
             attribute,
         )
+
+
+def _written(element: etree._Element) -> list[tuple[str, str]]:
+    """Return the attributes of an element that was parsed: of those, lxml makes texts."""
+    return cast("list[tuple[str, str]]", element.items())

@@ -5,13 +5,16 @@ Entities, DTDs, the network and huge trees are off: a file that declares anythin
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple, NoReturn
 from xml.parsers import expat
 
 from lxml import etree
 
+from headnode.core.formats.compute_cluster_xml.names import local_name
+from headnode.core.formats.crowds import has_room, refuse_crowd
+from headnode.core.formats.text_places import refuse_size
 from headnode.core.model.errors import BadRequest
 
 _ENCODINGS = ("utf-8", "us-ascii", "utf-16", "iso-8859-1", "iso-8859-15", "windows-1252")
@@ -21,6 +24,14 @@ _DECLARATION = re.compile(r"\s*<\?xml\s[^>]*\?>")
 _PROLOG = re.compile(r"(?:\s+|<\?.*?\?>|<!--.*?-->)*", re.DOTALL)
 _MARKUP = re.compile(r"<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>|<([^\s!?/>][^\s/>]*)", re.DOTALL)
 _ATTRIBUTE = re.compile(r"\s+([^\s=>/]+)\s*=\s*(?:\"[^\"]*\"|'[^']*')")
+
+MOST_ATTRIBUTES = 500  # of one element
+_LONG_TAG = 5000  # characters: a tag that may have more than those attributes
+_TASKS = ("<Task ", "<Task/", "<Task>", ":Task")
+_LIGHT = ("<Name>", "<Value>", "<Variable")
+_EACH_ELEMENT, _EACH_LIGHT, _EACH_TASK = 700, 350, 900
+_EACH_ATTRIBUTE, _EACH_NAMESPACE, _EACH_ITEM = 250, 800, 90
+"""Bytes that one takes at most, in the tree and in what is made of it."""
 
 
 class Place(NamedTuple):
@@ -40,18 +51,20 @@ class Document:
         self.root = root
         self._text = text
         self._last_tag: tuple[int, dict[str, int]] = (-1, {})
+        self._asked: dict[etree._Element, int] = {}  # where the elements begin that were looked for
+        self._walk = self._beginnings()
 
     def place(self, element: etree._Element, attribute: str = "") -> Place:
         """Return where `element`, or its `attribute` (as written), begins."""
-        start = self._starts[self._numbers[element]]
+        start = self._start(element)
         return place_of(self._text, self._attribute_starts(start).get(attribute, start), self._lines)
 
     def written(self, element: etree._Element, name: str) -> str:
         """Return the attribute `name` of the tree as it is written in the text: with its prefix."""
         if not name.startswith("{"):
             return name
-        local = etree.QName(name).localname
-        start = self._starts[self._numbers[element]]
+        local = local_name(name)
+        start = self._start(element)
         return next((found for found in self._attribute_starts(start) if found.endswith(f":{local}")), name)
 
     def _attribute_starts(self, start: int) -> dict[str, int]:
@@ -69,22 +82,32 @@ class Document:
             at = found.end()
         return starts
 
-    @cached_property
-    def _starts(self) -> list[int]:
-        """Where each element begins, in the order of the text."""
-        starts: list[int] = []
+    def _start(self, element: etree._Element) -> int:
+        """Return where `element` begins: tree and text are followed side by side until it is met.
+
+        Elements are looked for in their order, nearly always, so the walk begins anew only for the others;
+        nothing is kept of elements that nobody asks for.
+        """
+        if element not in self._asked:
+            start = next((start for met, start in self._walk if met is element), None)
+            if start is None:
+                self._walk = self._beginnings()
+                start = next(start for met, start in self._walk if met is element)
+            self._asked[element] = start
+        return self._asked[element]
+
+    def _beginnings(self) -> Iterator[tuple[etree._Element, int]]:
+        return zip(self.root.iter(etree.Element), self._tags(), strict=False)
+
+    def _tags(self) -> Iterator[int]:
+        """Yield where each element begins, in the order of the text."""
         at = 0
         while found := _MARKUP.search(self._text, at):
             at = found.end()
             if found[1]:
-                starts.append(found.start())
+                yield found.start()
                 while attribute := _ATTRIBUTE.match(self._text, at):
                     at = attribute.end()
-        return starts
-
-    @cached_property
-    def _numbers(self) -> dict[etree._Element, int]:
-        return {element: number for number, element in enumerate(self.root.iter(etree.Element))}
 
     @cached_property
     def _lines(self) -> list[int]:
@@ -94,8 +117,9 @@ class Document:
 def parse(text: bytes | str) -> Document:
     """Read XML text.
 
-    Raises:  BadRequest ``not-xml`` with line and column, ``doctype``, ``encoding``.
+    Raises:  BadRequest ``not-xml`` with line and column, ``doctype``, ``encoding``; ``too-large``.
     """
+    refuse_size(text)
     decoded = _decode(text) if isinstance(text, bytes) else text.removeprefix("\ufeff")
     _refuse_doctype(decoded)
     declaration = _DECLARATION.match(decoded)
@@ -105,15 +129,52 @@ def parse(text: bytes | str) -> Document:
         encoded = body.encode()
     except UnicodeEncodeError as wrong:
         _refuse(decoded, wrong.start, "half of a surrogate pair is no character")
-    try:
-        root = etree.fromstring(encoded, _parser()) if encoded.strip() else None
-    except etree.XMLSyntaxError as wrong:
-        _refuse_syntax(encoded, wrong)
-    if root is None:
+    del decoded
+    _refuse_crowds(body, len(encoded))
+    if not encoded.strip():
         raise BadRequest(
             code="not-xml", what="line 1, column 0: the file is empty", fix="write a Job element"
         )
+    parser = _parser()
+    try:
+        root = etree.fromstring(encoded, parser)
+    except etree.XMLSyntaxError as wrong:
+        _refuse_syntax(encoded, str(wrong.msg), *wrong.position)
+    _refuse_faults(encoded, parser)
     return Document(body, root)
+
+
+def _refuse_crowds(text: str, size: int) -> None:
+    """Refuse a text of more elements, attributes and lists than its size has room for in memory."""
+    things = {
+        "elements": (text.count("<") - text.count("</"), _EACH_ELEMENT),
+        "tasks": (sum(map(text.count, _TASKS)), _EACH_TASK),
+        "attributes": (text.count("="), _EACH_ATTRIBUTE),
+        "namespaces": (text.count("xmlns"), _EACH_NAMESPACE),
+        "items of lists": (text.count(",") + text.count(";"), _EACH_ITEM),
+    }
+    if not has_room(size, things):
+        light = sum(map(text.count, _LIGHT))
+        things["elements"] = (things["elements"][0] - light, _EACH_ELEMENT)
+        things["names and values"] = (light, _EACH_LIGHT)
+    refuse_crowd(size, things)
+    for start in range(0, len(text), _LONG_TAG // 2):
+        if text.find("<", start, start + _LONG_TAG // 2) < 0:
+            _refuse_long_tag(text, text.rfind("<", 0, start))
+
+
+def _refuse_long_tag(text: str, start: int) -> None:
+    """Refuse a tag of very many attributes: looking at them takes time by the square of their number."""
+    tag = _MARKUP.match(text, start) if start >= 0 else None
+    number, at = 0, tag.end() if tag else 0
+    while tag and tag[1] and (found := _ATTRIBUTE.match(text, at)):
+        number, at = number + 1, found.end()
+    if number > MOST_ATTRIBUTES:
+        raise BadRequest(
+            code="too-large",
+            what=f"{place_of(text, start)}: an element of {number} attributes",
+            fix=f"no element has more than {MOST_ATTRIBUTES}",
+        )
 
 
 def _parser() -> etree.XMLParser:
@@ -159,10 +220,17 @@ def _refuse_doctype(text: str) -> None:
         )
 
 
-def _refuse_syntax(encoded: bytes, wrong: etree.XMLSyntaxError) -> NoReturn:
+def _refuse_faults(encoded: bytes, parser: etree.XMLParser) -> None:
+    """Refuse what libxml2 calls an error; it lets namespaces pass that are none when a warning follows."""
+    faults = parser.error_log.filter_from_errors()
+    if faults:
+        _refuse_syntax(encoded, faults[0].message, faults[0].line, faults[0].column)
+
+
+def _refuse_syntax(encoded: bytes, said: str, line: int, column: int) -> NoReturn:
     """Say what is wrong with the words of one parser and the place of the other, which is the exact one."""
-    place = Place(wrong.position[0] or 1, max((wrong.position[1] or 1) - 1, 0))
-    what = str(wrong.msg).partition(", line")[0]
+    place = Place(line or 1, max((column or 1) - 1, 0))
+    what = said.partition(", line")[0].removesuffix(", use XML_PARSE_HUGE option")  # which nobody here has
     judge = expat.ParserCreate("utf-8")
     try:
         judge.Parse(encoded, True)

@@ -14,9 +14,12 @@ Tell = Callable[[Kind, str], None]
 """Adds a finding about the element at hand."""
 
 
+_SIZES = {unit: (f"size.minimum.{unit}", f"size.maximum.{unit}") for unit in UnitType}
+
+
 def units_named(values: Mapping[str, Any]) -> list[UnitType]:
     """Return the units whose minimum or maximum is written."""
-    return [unit for unit in UnitType if f"size.minimum.{unit}" in values or f"size.maximum.{unit}" in values]
+    return [unit for unit, (least, most) in _SIZES.items() if least in values or most in values]
 
 
 def job_unit(values: Mapping[str, Any], tasks: list[Values], tell: Tell) -> UnitType:
@@ -72,8 +75,7 @@ def fold_task_size(values: Values, unit: UnitType, tell: Tell) -> Values:
             what=f"the task counts {other.value}s and the job {unit.value}s",
             fix="write the same UnitType, and sizes of that unit, for the job and its tasks",
         )
-    low = values.get(f"size.minimum.{unit}")
-    high = values.get(f"size.maximum.{unit}")
+    low, high = map(values.get, _SIZES[unit])
     if low is not None and high is None and low > 1:
         tell(Kind.APPROXIMATED, f"no maximum is written: the minimum {low} is taken")
         high = low
@@ -88,6 +90,8 @@ def fold_sweep(values: Values, tell: Tell) -> Values:
     """
     kind = values.get("sweep.type")
     parametric = values.get("sweep.is_parametric")
+    if kind is None and parametric is None:
+        return values
     if kind is not None and parametric is not None and parametric != (kind is TaskType.SWEEP):
         raise BadRequest(
             code="task-type",
@@ -106,9 +110,9 @@ def fold_critical(values: Values, tell: Tell) -> Values:
     Source:  HPC Pack FailJobOnFailure and FailJobOnFailureCount.
     """
     flag, count = values.get("critical.flag"), values.get("critical.count")
-    rest = _without(values, "critical.")
     if flag is None and count is None:
-        return rest
+        return values
+    rest = _without(values, "critical.")
     if flag is False:
         if count not in (None, 0, 1):
             tell(Kind.NOTE, f"FailJobOnFailureCount {count} has no effect: FailJobOnFailure is false")
@@ -121,7 +125,10 @@ def fold_critical(values: Values, tell: Tell) -> Values:
 
 
 def _without(values: Values, start: str) -> Values:
-    return {name: value for name, value in values.items() if not name.startswith(start)}
+    """Take out of `values` what was put together, and return them."""
+    for name in [name for name in values if name.startswith(start)]:
+        del values[name]
+    return values
 
 
 def unfold_job(spec: JobSpec) -> Values:

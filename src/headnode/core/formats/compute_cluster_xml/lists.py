@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from lxml import etree
 
+from headnode.core.formats.compute_cluster_xml.names import local_name, split_name
 from headnode.core.formats.compute_cluster_xml.scribe import Scribe
 from headnode.core.formats.fidelity import Kind
 from headnode.core.formats.values import parse_int
@@ -11,6 +12,7 @@ from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import GroupEdge
 
 XSI = "http://www.w3.org/2001/XMLSchema-instance"
+_NIL = f"{{{XSI}}}nil"
 _MOST_ENVIRONMENT = 2048  # characters of all variables of a task
 _MOST_TERM_NAME, _MOST_TERM_VALUE = 80, 1024
 
@@ -20,16 +22,25 @@ def local(element: etree._Element) -> str:
 
     Source:  HPC Pack reads elements by their local names only.
     """
-    return etree.QName(element).localname
+    return str(element.tag).rpartition("}")[2]
 
 
 def is_nil(element: etree._Element) -> bool:
     """Whether `element` is written to be nothing."""
-    return element.get(f"{{{XSI}}}nil", "").strip() in ("true", "1")
+    return element.get(_NIL, "").strip() in ("true", "1")
 
 
 def read_pairs(parent: etree._Element, item: str, where: str, scribe: Scribe) -> dict[str, str]:
     """Read the names and values of the `item` elements in `parent`; blanks around them do not count."""
+    pairs = _plain_pairs(parent, item)
+    if pairs is None:
+        pairs = _pairs(parent, item, where, scribe)
+    if scribe.strict:
+        _check_widths(item, pairs, where, scribe, parent)
+    return pairs
+
+
+def _pairs(parent: etree._Element, item: str, where: str, scribe: Scribe) -> dict[str, str]:
     pairs: dict[str, str] = {}
     for element in _children(parent, (item,), where, scribe):
         pair = {local(child): _text(child, where, scribe) for child in _pair(element, where, scribe)}
@@ -41,9 +52,35 @@ def read_pairs(parent: etree._Element, item: str, where: str, scribe: Scribe) ->
         if name in pairs:
             scribe.add(Kind.NOTE, where, f"{item} {name!r} comes twice: the last one counts", element)
         pairs[name] = pair.get("Value", "")
-    if scribe.strict:
-        _check_widths(item, pairs, where, scribe, parent)
     return pairs
+
+
+def _plain_pairs(parent: etree._Element, item: str) -> dict[str, str] | None:
+    """Return names and values that are written as in nearly all files; None when there is more to see."""
+    if parent.keys() or _is_text(parent.text):
+        return None
+    pairs: dict[str, str] = {}
+    for element in parent:
+        if local(element) != item or len(element) != 2 or element.keys():
+            return None
+        name, value = element
+        if local(name) != "Name" or local(value) != "Value" or len(name) or len(value):
+            return None
+        if (
+            name.keys()
+            or value.keys()
+            or any(map(_is_text, (element.text, name.tail, value.tail, element.tail)))
+        ):
+            return None
+        called = (name.text or "").strip()
+        if not called or called in pairs:
+            return None
+        pairs[called] = (value.text or "").strip()
+    return pairs
+
+
+def _is_text(text: str | None) -> bool:
+    return text is not None and not text.isspace()
 
 
 def _pair(element: etree._Element, where: str, scribe: Scribe) -> Iterator[etree._Element]:
@@ -93,7 +130,7 @@ def read_edges(parent: etree._Element, scribe: Scribe) -> tuple[GroupEdge, ...]:
 def _group(element: etree._Element, scribe: Scribe) -> int:
     found = None
     for name, text in element.attrib.items():
-        if etree.QName(str(name)).localname.lower() == "groupid":
+        if local_name(str(name)).lower() == "groupid":
             found = str(name), str(text)
         else:
             _report_attribute(element, str(name), "Dependencies", scribe)
@@ -128,8 +165,9 @@ def report_attributes(element: etree._Element, where: str, scribe: Scribe) -> No
 
 
 def _report_attribute(element: etree._Element, name: str, where: str, scribe: Scribe) -> None:
-    if etree.QName(name).namespace != XSI:
-        what = f"attribute {etree.QName(name).localname!r} of {local(element)} is not known, and is not kept"
+    namespace, plain = split_name(name)
+    if namespace != XSI:
+        what = f"attribute {plain!r} of {local(element)} is not known, and is not kept"
         scribe.add_once(Kind.NOT_SUPPORTED, where, what, element, name)
 
 
@@ -142,6 +180,8 @@ def _report_stranger(child: etree._Element, where: str, names: tuple[str, ...], 
 
 def report_stray_text(element: etree._Element, where: str, scribe: Scribe) -> None:
     """Report text where only elements belong."""
+    if not _is_text(element.text) and not any(_is_text(child.tail) for child in element):
+        return
     texts = [element.text, *(child.tail for child in element)]
     stray = next((text.strip() for text in texts if text and text.strip()), "")
     if stray:

@@ -7,7 +7,7 @@ import msgspec
 
 from headnode.core.formats.compute_cluster_xml.dialects import CCS
 from headnode.core.lifecycle.states import JobState, TaskState
-from headnode.core.model.quantities import Instant
+from headnode.core.model.quantities import Instant, Seconds
 
 
 class LiveTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,6 +22,18 @@ class LiveTask(msgspec.Struct, frozen=True, kw_only=True):
     ended: Instant | None = None
     requeues: int = 0
     pending_reason: str = ""
+
+
+class Delivered(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job was given and used: of processors the most at a time; memory in MB, of its largest task."""
+
+    processors: int = 0
+    nodes: int = 0
+    processor_seconds: Seconds | None = None
+    wall_seconds: Seconds | None = None
+    memory_average: int | None = None
+    memory_maximum: int | None = None
+    exit_code: int | None = None
 
 
 class Live(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +58,12 @@ class Live(msgspec.Struct, frozen=True, kw_only=True):
     progress: int | None = None  # percent
     progress_message: str = ""
     tasks: Mapping[int, LiveTask] = {}
+    starts: int = 0
+    suspended: Seconds = Seconds(0.0)  # how long it stood still
+    holds: tuple[str, ...] | None = None  # those that are on; None: not known
+    group_state: str = ""  # of its job group, as SSS says it
+    group_created: Instant | None = None
+    delivered: Delivered | None = None
 
 
 _HPC_WORDS = {
@@ -53,6 +71,9 @@ _HPC_WORDS = {
     "queued": "Queued",
     "dispatched": "Dispatching",
     "running": "Running",
+    "suspending": "Running",  # these know no such state; its tasks are running, too
+    "suspended": "Running",
+    "resuming": "Running",
     "ending": "Finishing",
     "finished": "Finished",
     "failed": "Failed",
@@ -63,6 +84,9 @@ _CCS_WORDS = {
     "queued": "Queued",
     "dispatched": "Queued",
     "running": "Running",
+    "suspending": "Running",
+    "suspended": "Running",
+    "resuming": "Running",
     "ending": "Running",
     "finished": "Completed",
     "failed": "Failed",

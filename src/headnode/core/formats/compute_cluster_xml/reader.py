@@ -35,6 +35,7 @@ from headnode.core.formats.compute_cluster_xml.lists import (
     report_attributes,
     report_stray_text,
 )
+from headnode.core.formats.compute_cluster_xml.names import namespace_of
 from headnode.core.formats.compute_cluster_xml.scribe import Scribe
 from headnode.core.formats.compute_cluster_xml.task_rows import TASK_ROWS, TASK_SPELLINGS
 from headnode.core.formats.compute_cluster_xml.unknown import element_key, element_text
@@ -75,7 +76,7 @@ class _Reader:
     def __init__(self, document: Document, *, strict: bool) -> None:
         self._root = document.root
         self._scribe = Scribe(document, strict=strict)
-        self._attributes = Attributes(self._scribe, etree.QName(document.root).namespace)
+        self._attributes = Attributes(self._scribe, namespace_of(str(document.root.tag)))
         self._edges: tuple[GroupEdge, ...] = ()
         self._tasks: list[Found] = []
 
@@ -147,12 +148,12 @@ class _Reader:
         name = local(child)
         if name in _PAIRS:
             field, item = _PAIRS[name]
-            found.pairs[field] |= read_pairs(child, item, found.where, self._scribe)
+            found.pairs.setdefault(field, {}).update(read_pairs(child, item, found.where, self._scribe))
             return
         meant = nearest(name, (*_PAIRS, "Tasks", "Dependencies"))
         hint = f"; did you mean {meant!r}?" if meant else ""
-        own = etree.QName(self._root).namespace
-        found.strangers[name] += 1
+        own = namespace_of(str(self._root.tag))
+        found.strangers[name] = found.strangers.get(name, 0) + 1
         key = element_key(name, found.strangers[name])
         found.extensions[key] = element_text(child, [own] if own else [])
         what = f"element {name!r} is not known: kept, without effect{hint}"
@@ -160,7 +161,7 @@ class _Reader:
 
     def _dialect(self, job: Found) -> tuple[Dialect, str]:
         """Return the dialect whose defaults count, and the name of the one that is spoken."""
-        namespace = etree.QName(self._root).namespace
+        namespace = namespace_of(str(self._root.tag))
         if namespace in BY_NAMESPACE:
             return BY_NAMESPACE[namespace], BY_NAMESPACE[namespace].name
         used = self._scribe.spellings

@@ -6,7 +6,8 @@ from typing import NoReturn
 from lxml import etree
 
 from headnode.core.formats.compute_cluster_xml.document import Document
-from headnode.core.formats.fidelity import Item, Kind
+from headnode.core.formats.compute_cluster_xml.names import local_name
+from headnode.core.formats.fidelity import MOST_ITEMS, Item, Kind, unlisted
 from headnode.core.model.errors import BadRequest
 
 
@@ -19,10 +20,15 @@ class Scribe:
         self._items: list[Item] = []
         self._first: dict[tuple[str, str], int] = {}
         self._times: Counter[tuple[str, str]] = Counter()
+        self._unlisted: Counter[Kind] = Counter()
+        self._lives: dict[tuple[str, str], tuple[str, str]] = {}
         self.spellings: set[str] = set()  # names of attributes met, in lower case
 
     def add(self, kind: Kind, where: str, what: str, element: etree._Element, attribute: str = "") -> None:
         """Add a finding at `element`, or at its `attribute`."""
+        if len(self._items) >= MOST_ITEMS:
+            self._unlisted[kind] += 1
+            return
         written = self._document.written(element, attribute) if attribute else ""
         place = self._document.place(element, written)
         self._items.append(Item(kind, where, what, place.line, place.column))
@@ -32,10 +38,25 @@ class Scribe:
     ) -> None:
         """Add a finding that may come many times: it is kept once, with the number of times."""
         key = (where, what)
-        self._times[key] += 1
-        if self._times[key] == 1:
+        if key in self._times:
+            self._times[key] += 1
+        elif len(self._items) >= MOST_ITEMS:
+            self._unlisted[kind] += 1
+        else:
+            self._times[key] = 1
             self._first[key] = len(self._items)
             self.add(kind, where, what, element, attribute)
+
+    def live(self, element: etree._Element, attribute: str, name: str) -> None:
+        """Add that an attribute is the scheduler's: exports have many of them in every task."""
+        known = self._lives.get((element.tag, attribute))
+        if known is not None:
+            self._times[known] += 1
+            return
+        kind = local_name(str(element.tag))
+        what = f"attribute {name!r} is the scheduler's to write: it is not read"
+        self._lives[element.tag, attribute] = (kind, what)
+        self.add_once(Kind.NOTE, kind, what, element, attribute)
 
     def report(self) -> list[Item]:
         """Return all findings, in the order in which they were made."""
@@ -45,7 +66,7 @@ class Scribe:
                 first = items[at]
                 what = f"{first.what} ({self._times[key]} times, here first)"
                 items[at] = Item(first.kind, first.where, what, first.line, first.column)
-        return items
+        return [*items, *(unlisted(kind, number) for kind, number in self._unlisted.items())]
 
     def refuse(
         self, code: str, where: str, what: str, fix: str, element: etree._Element, attribute: str = ""

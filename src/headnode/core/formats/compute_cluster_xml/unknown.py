@@ -10,6 +10,7 @@ from lxml import etree
 from headnode.core.formats.compute_cluster_xml.dialects import BY_NAMESPACE
 from headnode.core.formats.compute_cluster_xml.document import parse
 from headnode.core.formats.compute_cluster_xml.markup import escaped, written_attributes
+from headnode.core.formats.compute_cluster_xml.names import split_name
 from headnode.core.model.errors import BadRequest
 
 
@@ -27,10 +28,10 @@ def element_text(element: etree._Element, own: Iterable[str] = ()) -> str:
 
 
 def _text(element: etree._Element, own: set[str]) -> str:
-    name = etree.QName(element)
-    foreign = bool(name.namespace) and name.namespace not in own
-    tag = f"ns:{name.localname}" if foreign else name.localname
-    declared = {"xmlns:ns": str(name.namespace)} if foreign else {}
+    namespace, local = split_name(str(element.tag))
+    foreign = bool(namespace) and namespace not in own
+    tag = f"ns:{local}" if foreign else local
+    declared = {"xmlns:ns": str(namespace)} if foreign else {}
     attributes = {
         _unqualified(str(attribute), own): str(value) for attribute, value in element.attrib.items()
     }
@@ -39,8 +40,8 @@ def _text(element: etree._Element, own: set[str]) -> str:
 
 
 def _unqualified(attribute: str, own: set[str]) -> str:
-    name = etree.QName(attribute)
-    return name.localname if name.namespace in own else attribute
+    namespace, local = split_name(attribute)
+    return local if namespace in own else attribute
 
 
 def checked_element(text: str) -> str | None:

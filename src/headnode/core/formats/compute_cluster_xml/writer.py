@@ -18,14 +18,16 @@ from headnode.core.formats.compute_cluster_xml.markup import Element, possible, 
 from headnode.core.formats.compute_cluster_xml.rows import Row
 from headnode.core.formats.compute_cluster_xml.task_rows import TASK_ROWS, TASK_SPELLINGS
 from headnode.core.formats.fidelity import Item, Kind, Report, losses
+from headnode.core.formats.needs_in_fields import task_with_plain_fields, unsaid_needs, with_plain_fields
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import GroupEdge, JobSpec, UnitType
+from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.sweep import substitute
 from headnode.core.model.task import TaskSpec, TaskType
 
 MOST_EXPANDED = 10_000  # tasks written into a CCS file for one sweep
 _FOLDED = ("minimum", "maximum", "unit", "kind", "fail_job_on_failure", "fail_job_count")
-_CHILDREN = ("tasks", "group_edges", "environment", "properties", "extensions", "dialect")
+_CHILDREN = ("tasks", "group_edges", "environment", "properties", "extensions", "dialect", "needs")
 _SWEPT = ("command", "standard_input", "standard_output", "standard_error", "work_directory", "name")
 _JOB_DEFAULTS, _TASK_DEFAULTS = JobSpec(), TaskSpec()
 
@@ -63,6 +65,8 @@ class _Writer:
 
     def write(self, spec: JobSpec) -> tuple[bytes, Report]:
         """Return the document and what it does not say."""
+        spec = with_plain_fields(spec, lambda kind, what: self._tell(kind, "Job", what))
+        self._tell_needs(spec.needs, "Job")
         root = Element("Job", self._job_attributes(spec), self._job_children(spec))
         self._extend(root, spec.extensions, JOB_SPELLINGS, "Job")
         root.attributes["xmlns"] = self._dialect.namespace
@@ -70,6 +74,11 @@ class _Writer:
 
     def _tell(self, kind: Kind, where: str, what: str) -> None:
         self._items.append(Item(kind, where, what))
+
+    def _tell_needs(self, needs: NodeNeeds, where: str) -> None:
+        for field in unsaid_needs(needs):
+            what = f"needs.{field}: {self._dialect.title} asks no such thing of nodes"
+            self._tell(Kind.NOT_SUPPORTED, where, what)
 
     def _extend(
         self, element: Element, extensions: Mapping[str, str], spellings: Mapping[str, Row], where: str
@@ -110,16 +119,23 @@ class _Writer:
                 attributes[name] = self._text(row, name, value, where)
         for row in rows:
             value = values.get(row.field)
-            if row.field in said or row.field.startswith(("live.", "size.")) or value in (None, False):
+            if (
+                row.field in said
+                or row.field.startswith(("live.", "size."))
+                or value is None
+                or value is False
+            ):
                 continue
+            said.add(row.field)
             if value != getattr(defaults, row.field, _NOTHING):
-                said.add(row.field)
-                self._tell(
-                    Kind.NOT_SUPPORTED,
-                    where,
-                    f"{row.hpc or row.ccs}: {self._dialect.title} has no such thing",
-                )
+                self._tell_unsaid(row.hpc or row.ccs, where)
+        for field in defaults.__struct_fields__:
+            if field in values and field not in said and values[field] != getattr(defaults, field):
+                self._tell_unsaid(field, where)
         return attributes
+
+    def _tell_unsaid(self, name: str, where: str) -> None:
+        self._tell(Kind.NOT_SUPPORTED, where, f"{name}: {self._dialect.title} has no such thing")
 
     def _text(self, row: Row, name: str, value: Any, where: str) -> str:
         """Write one value; say so when it will not be read back the same."""
@@ -146,9 +162,14 @@ class _Writer:
             self._tell(Kind.NOT_SUPPORTED, "Job", "Dependencies: CCS has no groups of tasks")
         tasks: list[Element | str] = []
         for number, task in enumerate(spec.tasks, 1):
-            tasks += self._task(spec, number, task, inherited)
+            tasks += self._task(spec, number, self._with_plain_fields(task, f"Task {number}"), inherited)
         children.append(Element("Tasks", {}, tasks))
         return children
+
+    def _with_plain_fields(self, task: TaskSpec, where: str) -> TaskSpec:
+        plain = task_with_plain_fields(task, lambda kind, what: self._tell(kind, where, what))
+        self._tell_needs(plain.needs, where)
+        return plain
 
     def _task(
         self, spec: JobSpec, number: int, task: TaskSpec, inherited: Mapping[str, str]

@@ -8,12 +8,12 @@ import msgspec
 from headnode.core.formats.dialects.recognising import language_of
 from headnode.core.formats.dialects.table import Language
 from headnode.core.formats.fidelity import Awareness, Report
+from headnode.core.formats.links import Link
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
 
 if TYPE_CHECKING:
     from headnode.core.formats.sss import Document
-    from headnode.core.formats.sss.meaning import Link
 
 
 class How(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +38,7 @@ class Reading(msgspec.Struct, frozen=True):
     dialect: str
     jobs: tuple[JobSpec, ...]
     report: Report
-    links: "tuple[Link, ...]" = ()
+    links: tuple[Link, ...] = ()
 
     def only_job(self) -> JobSpec:
         """Return the one job of the file.
@@ -50,7 +50,7 @@ class Reading(msgspec.Struct, frozen=True):
         raise BadRequest(
             code="several-jobs",
             what=f"the file holds {len(self.jobs)} jobs, and one is wanted",
-            fix="write each into a file of its own; hn job submit takes them all",
+            fix="write each into a file of its own, or submit them together: hn job submit FILE",
         )
 
 
@@ -67,9 +67,10 @@ def read(data: bytes | str, how: How = _AS_USUAL) -> Reading:
     return _READERS[language](data, how)
 
 
-def locate(data: bytes | str, language: Language, refusal: BadRequest) -> BadRequest:
+def locate(data: bytes | str, language: Language, refusal: BadRequest, job: int | None = None) -> BadRequest:
     """Return a refusal that came after reading with the line and column of the task it names.
 
+    `job` is the number, from 0, of the job that is refused where there are several.
     Raises:  BadRequest when `data` cannot be read.
     """
     if language is Language.COMPUTE_CLUSTER:
@@ -83,8 +84,10 @@ def locate(data: bytes | str, language: Language, refusal: BadRequest) -> BadReq
     if language is Language.NATIVE:
         from headnode.core.formats import native_form
 
-        return native_form.locate(data, refusal)
-    return refusal
+        return native_form.locate(data, refusal, job)
+    from headnode.core.formats import sss
+
+    return sss.locate(data, refusal, job)
 
 
 def _compute_cluster(data: bytes | str, how: How) -> Reading:
@@ -99,7 +102,10 @@ def _sss(data: bytes | str, how: How) -> Reading:
     from headnode.core.formats.sss import meaning
 
     document, found = sss.read_document(data, awareness=how.awareness, lenient=how.lenient)
-    meant = meaning.jobs_in(document, found, awareness=how.awareness, machine=how.machine)
+    try:
+        meant = meaning.jobs_in(document, found, awareness=how.awareness, machine=how.machine)
+    except BadRequest as wrong:
+        raise sss.locate(data, wrong) from wrong
     return Reading(sss_dialect(document), meant.jobs, meant.report, meant.links)
 
 
@@ -119,10 +125,10 @@ def _grid(data: bytes | str, how: How) -> Reading:
 def _native(data: bytes | str, how: How) -> Reading:  # noqa: ARG001  (all of it is understood)
     from headnode.core.formats import native_form
 
-    spec, report = native_form.read_job(data)
+    found, report = native_form.read_jobs(data)
     start = data[:1000].lstrip() if isinstance(data, str) else data[:1000].lstrip(b"\xef\xbb\xbf \t\r\n")
     is_json = start[:1] in ("{", b"{")
-    return Reading("native-json" if is_json else "native", (spec,), report)
+    return Reading("native-json" if is_json else "native", found.jobs, report, found.links)
 
 
 _READERS = {

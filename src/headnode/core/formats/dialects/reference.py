@@ -11,9 +11,19 @@ from headnode.core.formats.grid.reference import reference_tables as grid_tables
 from headnode.core.formats.native_form.reference import reference_tables as native_tables
 from headnode.core.formats.sss.meaning import coverage
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.job import GroupEdge, JobSpec, Licence, NodeGroupOp, OrderKey, UnitType
+from headnode.core.model.job import (
+    Alternative,
+    GroupEdge,
+    JobSpec,
+    Licence,
+    NodeGroupOp,
+    OrderKey,
+    UnitType,
+)
+from headnode.core.model.limits import ResourceLimit
+from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.quantities import Instant, Priority, Seconds
-from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.model.task import Distribution, TaskSpec, TaskType
 
 _TASK = TaskSpec(name="a", command="/bin/a x")
 _JOB = JobSpec(tasks=(_TASK,))
@@ -54,7 +64,28 @@ _JOB_WISHES: dict[str, JobSpec] = {
     "failed tasks are run again": replace(_JOB, task_retry_limit=2),
     "exit codes that mean success": replace(_JOB, valid_exit_codes=((0, 2),)),
     "jobs that must finish first": replace(_JOB, parents=(7,)),
+    "jobs that must fail, be over or start first": replace(
+        _JOB, after_failure=(7,), after_exit=(8,), after_start=(9,)
+    ),
     "hold until": replace(_JOB, hold_until=Instant(2_000_000_000.0)),
+    "holds by name": replace(_JOB, holds=("data", "review")),
+    "deadline": replace(_JOB, end_by=Instant(2_000_000_000.0)),
+    "may be suspended": replace(_JOB, suspendable=True),
+    "features of nodes": replace(_JOB, needs=NodeNeeds(features=(("gpu",), ("big",)))),
+    "one of several features": replace(_JOB, needs=NodeNeeds(features=(("gpu", "big"),))),
+    "features that nodes lack": replace(_JOB, needs=NodeNeeds(lacking=("old",))),
+    "names of nodes by pattern": replace(_JOB, needs=NodeNeeds(patterns=("n.*",))),
+    "architecture and operating system": replace(
+        _JOB, needs=NodeNeeds(architectures=("x86_64",), systems=("Linux",))
+    ),
+    "disk and swap of nodes": replace(_JOB, needs=NodeNeeds(minimum_disk=1000, minimum_swap=1000)),
+    "memory and swap of nodes together": replace(_JOB, needs=NodeNeeds(minimum_virtual=1000)),
+    "speed of nodes": replace(_JOB, needs=NodeNeeds(minimum_speed=2000)),
+    "all tasks start together": replace(_JOB, together=True, tasks=(_TASK, replace(_TASK, name="b"))),
+    "alternatives": replace(_JOB, minimum=4, maximum=4, alternatives=(Alternative(minimum=2, maximum=2),)),
+    "limits of processes": replace(_JOB, resource_limits=(ResourceLimit("nofile", 1024, 4096),)),
+    "job group": replace(_JOB, job_group="night"),
+    "description": replace(_JOB, description="what it is for"),
     "notices by mail": replace(_JOB, notify_on_start=True, email="ann@example.org"),
     "run as": replace(_JOB, run_as="ann"),
     "environment of the job": replace(_JOB, environment={"A": "1"}),
@@ -76,6 +107,23 @@ _TASK_WISHES: dict[str, TaskSpec] = {
     "standard input, output, error": replace(_TASK, standard_output="/data/out"),
     "work directory": replace(_TASK, work_directory="/data"),
     "required nodes": replace(_TASK, required_nodes=("n1",)),
+    "nodes that a task may use": replace(_TASK, needs=NodeNeeds(names=("n1", "n2"))),
+    "features of nodes of a task": replace(_TASK, needs=NodeNeeds(features=(("gpu",),))),
+    "processes on each node": replace(
+        _TASK, minimum=4, maximum=4, command="mpiexec -n 4 /bin/a", distribution=Distribution(per_node=2)
+    ),
+    "processes evenly over so many nodes": replace(
+        _TASK, minimum=4, maximum=4, command="mpiexec -n 4 /bin/a", distribution=Distribution(nodes=2)
+    ),
+    "processes that share a node, by number": replace(
+        _TASK,
+        minimum=3,
+        maximum=3,
+        command="mpiexec -n 3 /bin/a",
+        distribution=Distribution(geometry=((1, 3), (2,))),
+    ),
+    "limits of processes of a task": replace(_TASK, resource_limits=(ResourceLimit("core", 0, 0),)),
+    "a directory of its own": replace(_TASK, private_directory=True),
     "node group of a task": replace(_TASK, node_group="gpu"),
     "environment of a task": replace(_TASK, environment={"A": "1"}),
     "exit codes of a task": replace(_TASK, valid_exit_codes=((0, 2),)),

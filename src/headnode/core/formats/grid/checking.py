@@ -1,5 +1,6 @@
 """Whether a description keeps to the tables: no other keys, none missing, values of the right kind."""
 
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from headnode.core.formats.fidelity import Kind
@@ -10,6 +11,8 @@ from headnode.core.formats.json_text import Path
 from headnode.core.formats.nearest import nearest
 
 Found = dict[str, Any]
+Check = Callable[[Found, str, Path], Found]
+"""Returns an object whose form is right.  It is called so by a person, and stands there."""
 _SHOWN = 60
 
 
@@ -42,9 +45,7 @@ class Checker:
                 f"{whose} has a definition and a filename",
                 "take one of them out",
             )
-        if "definition" in item:
-            item = item | {"definition": self.task(item["definition"], whose, (*path, "definition"))}
-        return item
+        return self._with("definition", self.task, item, whose, path)
 
     def _dressed(self, found: Found, whose: str, path: Path) -> Found:
         """Return a task whose definition was written into it."""
@@ -55,17 +56,25 @@ class Checker:
         return own | {"definition": {"version": 2} | rest}
 
     def _with_requirements(self, found: Found, whose: str, path: Path) -> Found:
-        if "requirements" not in found:
+        return self._with("requirements", self._requirements, found, whose, path)
+
+    def _requirements(self, found: Found, whose: str, path: Path) -> Found:
+        return self._object(found, REQUIREMENT_ROWS, f"requirements of {whose}", path)
+
+    def _with(self, key: str, check: Check, found: Found, whose: str, path: Path) -> Found:
+        """Return an object whose part `key`, if there is one, is right too."""
+        part = found.get(key)
+        if part is None:
             return found
-        needs = self._object(
-            found["requirements"], REQUIREMENT_ROWS, f"requirements of {whose}", (*path, "requirements")
-        )
-        return found | {"requirements": needs}
+        checked = check(part, whose, (*path, key))
+        return found if checked is part else found | {key: checked}
 
     def _object(self, found: Found, table: Table, whose: str, path: Path) -> Found:
         """Return the object as it is; a new one when something had to be repaired."""
-        rows = table.by_key
+        rows, plain = table.by_key, table.plain
         for key, value in found.items():
+            if plain.get(key) is type(value):
+                continue
             row = rows.get(key)
             if row is None:
                 return self._repaired(found, key, table, whose, path)

@@ -14,6 +14,7 @@ from headnode.core.formats.grid.values import MOST_COUNT
 SHELL = "/bin/sh"
 _MPI = ("mpiexec", "-n")
 _VARIABLE = re.compile(r"%(?=[A-Za-z_][A-Za-z0-9_.()]*%)")
+_PLAIN = re.compile(r"[\w@+:,./-]+", re.ASCII)  # a word that means itself
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=[\w@%+=:,./-]*")  # a word that a shell would not run
 _ACTED_ON = re.compile(r"%[A-Za-z_][A-Za-z0-9_.()]*%")
 
@@ -29,6 +30,8 @@ def join(words: Sequence[str]) -> str:
 
 def _quoted(word: str) -> str:
     """Quote a word; a pair of quotes inside keeps a name between percent signs from being one."""
+    if _PLAIN.fullmatch(word):
+        return word
     quoted = f"'{word}'" if _ASSIGNMENT.fullmatch(word) else shlex.quote(word)
     return _VARIABLE.sub("%''", quoted) if "%" in word else quoted
 

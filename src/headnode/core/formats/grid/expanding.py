@@ -35,13 +35,14 @@ def grid_tasks(spec: JobSpec, losses: Losses) -> list[GridTask]:
     """
     taken: set[str] = {task.name for task in spec.tasks if ID.fullmatch(task.name)}
     given: set[str] = set()
+    numbers: dict[str, int] = {}
     found: list[tuple[TaskSpec, list[GridTask]]] = []
     for number, task in enumerate(spec.tasks, 1):
         if task.kind not in (TaskType.BASIC, TaskType.SWEEP):
             what = f"a grid job has no {task.kind.value} tasks: it is left out"
             losses.add(Kind.NOT_SUPPORTED, called(number, task), what)
             continue
-        ids = _Ids(number, task, taken, given, losses)
+        ids = _Ids(number, task, taken, given, numbers, losses)
         found.append((task, [GridTask(ids.next(), one) for one in _instances(number, task, losses)]))
     _add_children(spec, found)
     return [one for _, instances in found for one in instances]
@@ -53,10 +54,21 @@ def called(number: int, task: TaskSpec) -> str:
 
 
 class _Ids:
-    """Gives the instances of a task their ids: the name, if it is one and still free."""
+    """Gives the instances of a task their ids: the name, if it is one and still free.
 
-    def __init__(self, number: int, task: TaskSpec, taken: set[str], given: set[str], losses: Losses) -> None:
-        self._task, self._taken, self._given = task, taken, given
+    `numbers` holds the last number that was tried after each beginning, for all tasks of the job.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        task: TaskSpec,
+        taken: set[str],
+        given: set[str],
+        numbers: dict[str, int],
+        losses: Losses,
+    ) -> None:
+        self._task, self._taken, self._given, self._numbers = task, taken, given, numbers
         self._stem = _NO_ID.sub("-", task.name)[:_SHORT].strip("-") or f"task-{number}"
         self._where, self._losses = called(number, task), losses
 
@@ -76,12 +88,13 @@ class _Ids:
 
     def _free(self) -> str:
         """Return the stem, or with the first number that makes it free."""
-        number, own = 1, self._stem
-        if self._task.kind is TaskType.SWEEP:
-            own = f"{self._stem}-1"
+        sweep = self._task.kind is TaskType.SWEEP
+        own = f"{self._stem}-1" if sweep else self._stem
+        number = self._numbers.get(own, 1)
         while own in self._given or own in self._taken:
             number += 1
             own = f"{self._stem}-{number}"
+        self._numbers[f"{self._stem}-1" if sweep else self._stem] = number
         return own
 
 
@@ -92,10 +105,13 @@ def _instances(number: int, task: TaskSpec, losses: Losses) -> Iterator[TaskSpec
     if task.instances > MOST_EXPANDED:
         _refuse(f"task {number} has {task.instances} instances, which would be written one by one")
     losses.add(Kind.APPROXIMATED, called(number, task), "each instance of a sweep is written as a task")
+    if task.distribution is not None:
+        what = "distribution: how instances of a sweep are laid on nodes cannot be said"
+        losses.add(Kind.NOT_SUPPORTED, called(number, task), what)
     for instance in range(1, task.instances + 1):
         value = task.value(instance)
         swept = {field: substitute(getattr(task, field), value) for field in _SWEPT}
-        plain = {"kind": TaskType.BASIC, "start": 0, "end": 0, "increment": 1}
+        plain = {"kind": TaskType.BASIC, "start": 0, "end": 0, "increment": 1, "distribution": None}
         yield msgspec.structs.replace(task, **swept, **plain)
 
 

@@ -60,6 +60,25 @@ def _check_circle(page: Page, items: Items, numbers: dict[str, int]) -> None:
     )
 
 
+def connects(groups: Sequence[Sequence[str]], every: Iterable[str]) -> bool:
+    """Whether groups that share tasks bring all tasks together.
+
+    >>> connects([["a", "b"], ["b", "c"]], "abc"), connects([["a", "b"], ["c", "d"]], "abcd")
+    (True, False)
+    """
+    parents: dict[str, str] = {}
+
+    def first(name: str) -> str:
+        while parents.get(name, name) != name:
+            parents[name] = name = parents[parents[name]]
+        return name
+
+    for group in groups:
+        for name in group:
+            parents[first(name)] = first(group[0])
+    return len({first(name) for name in every}) == 1 and bool(groups)
+
+
 def arrows(circle: Iterable[str]) -> str:
     """Write a circle; a long one with its middle left out.
 

@@ -33,6 +33,7 @@ from headnode.core.formats.grid.values import (
 _GRID, _JOB, _TASK = "grid: ", "Pilot service, job description: ", "Pilot service, task description: "
 _LATER = "it is kept, and has no effect until files are transferred"
 _NO_EFFECT = "it is kept, without effect"
+_NOT_LOOKED_AT = "it is kept, but nodes are not chosen by it"
 
 
 def _kept(key: str, value: Value, source: str, becomes: str = _NO_EFFECT) -> Row:
@@ -45,24 +46,25 @@ def _note(key: str, value: Value, source: str) -> Row:
     return Row(key=key, value=value, source=source, role=Role.KEPT, becomes="it is kept")
 
 
-def _needed(key: str, value: Value, source: str) -> Row:
-    """Return the row of something about nodes that Headnode cannot ask of them."""
-    return _kept(key, value, source, "it is kept, but nodes are not chosen by it")
+def _needed(key: str, value: Value, source: str, field: str) -> Row:
+    """Return the row of something that is demanded of nodes."""
+    return Row(key=key, value=value, source=source, field=field)
 
 
 REQUIREMENT_ROWS = table(
     "requirements",
-    Row(
-        key="hostname",
-        value=HOSTS,
-        source=_GRID + "requirements: host names on which the task may run",
-        field="job requested_nodes, task required_nodes",
+    _needed(
+        "hostname",
+        HOSTS,
+        _GRID + "requirements: host names on which the task may run",
+        "job requested_nodes, task needs.names",
     ),
-    _kept(
-        "lrms",
-        TEXT,
-        _GRID + "requirements: type of the batch system, for example Fork, PBS, Cleo",
-        "it is kept; Headnode itself runs the tasks",
+    Row(
+        key="lrms",
+        value=TEXT,
+        source=_GRID + "requirements: type of the batch system, for example Fork, PBS, Cleo",
+        role=Role.KEPT,
+        field="Headnode itself starts the tasks, as Fork does",
     ),
     Row(
         key="fork",
@@ -72,29 +74,53 @@ REQUIREMENT_ROWS = table(
         kind=Kind.NOTE,
         becomes="it is kept; it only allows what Headnode does not need: Fork",
     ),
-    _kept(
-        "queue", TEXT, _GRID + "requirements: queue of the batch system", "it is kept; there are no queues"
-    ),
-    _needed("os_name", TEXT, "Pilot service, requirements"),
-    _needed("os_release", TEXT, "Pilot service, requirements"),
-    _needed("os_version", TEXT, "Pilot service, requirements"),
-    _needed("platform", TEXT, "Pilot service, requirements"),
-    _needed("cpu_instruction_set", TEXT, "Pilot service, requirements"),
     Row(
-        key="smp_size",
-        value=AMOUNT,
-        source="Pilot service, requirements: processors of a node",
-        field="job minimum_processors_per_node",
+        key="queue",
+        value=TEXT,
+        source=_GRID + "requirements: queue of the batch system",
+        role=Role.KEPT,
+        field="template, if all tasks are in one queue",
     ),
-    Row(
-        key="ram_size",
-        value=AMOUNT,
-        source="Pilot service, requirements: memory of a node in MB",
-        field="job minimum_memory",
+    _needed("os_name", TEXT, "Pilot service, requirements", "needs.systems"),
+    _kept("os_release", TEXT, "Pilot service, requirements", _NOT_LOOKED_AT),
+    _kept("os_version", TEXT, "Pilot service, requirements", _NOT_LOOKED_AT),
+    _needed("platform", TEXT, "Pilot service, requirements", "needs.architectures"),
+    _needed(
+        "cpu_instruction_set",
+        TEXT,
+        "Pilot service, requirements",
+        "needs.architectures, unless there is another platform",
     ),
-    _needed("virtual_size", AMOUNT, "Pilot service, requirements: memory and swap of a node in MB"),
-    _needed("cpu_hz", AMOUNT, "Pilot service, requirements: speed of the processors"),
-    _needed("software", TEXT, "Pilot service, requirements: packages, for example gcc >= 4.1"),
+    _needed(
+        "smp_size",
+        AMOUNT,
+        "Pilot service, requirements: processors of a node",
+        "job minimum_processors_per_node, task needs.minimum_processors",
+    ),
+    _needed(
+        "ram_size",
+        AMOUNT,
+        "Pilot service, requirements: memory of a node in MB",
+        "job minimum_memory, task needs.minimum_memory",
+    ),
+    _needed(
+        "virtual_size",
+        AMOUNT,
+        "Pilot service, requirements: memory and swap of a node in MB",
+        "needs.minimum_virtual",
+    ),
+    _needed(
+        "cpu_hz",
+        AMOUNT,
+        "Pilot service, requirements: speed of the processors, in Hz; below 1000000 it is in MHz",
+        "needs.minimum_speed",
+    ),
+    _needed(
+        "software",
+        TEXT,
+        "Pilot service, requirements: packages, for example gcc >= 4.1",
+        "needs.features; versions are kept, but not compared",
+    ),
 )
 """Requirements of a job or of a task.  Those of the task replace the job's, key by key."""
 
@@ -134,13 +160,19 @@ TASK_ROWS = table(
         field="minimum, maximum, command",
     ),
     Row(key="jobtype", value=JOB_TYPE, source=_TASK + "jobtype", role=Role.KEPT, field="command, with count"),
-    Row(key="nodes", value=AMOUNT, source=_TASK + "nodes", role=Role.KEPT, field="minimum, maximum with ppn"),
+    Row(
+        key="nodes",
+        value=AMOUNT,
+        source=_TASK + "nodes",
+        role=Role.KEPT,
+        field="distribution; minimum, maximum with ppn",
+    ),
     Row(
         key="ppn",
         value=AMOUNT,
         source=_TASK + "ppn: MPI processes on each node",
         role=Role.KEPT,
-        field="minimum, maximum with nodes",
+        field="distribution; minimum, maximum with nodes",
     ),
     Row(key="stdin", value=TEXT, source=_GRID + "stdin", field="standard_input", substituted=True),
     Row(key="stdout", value=TEXT, source=_GRID + "stdout", field="standard_output", substituted=True),
@@ -252,7 +284,7 @@ JOB_ROWS = table(
         value=GROUPS,
         source=_JOB + "groups: tasks that run on the same resource",
         role=Role.KEPT,
-        field="single_node, if all tasks are in one group",
+        field="single_node, if they connect all tasks; the cluster is one resource",
     ),
     Row(
         key="requirements",

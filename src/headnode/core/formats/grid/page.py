@@ -1,8 +1,10 @@
 """A JSON text that is read: what is found in it, and what is wrong with it, each with its place."""
 
+from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
 from headnode.core.formats.fidelity import Item, Kind, Report
+from headnode.core.formats.grid.rows import Role, Table
 from headnode.core.formats.json_text import JsonText, Path, read_json
 from headnode.core.model.errors import BadRequest
 
@@ -56,26 +58,54 @@ def read_page(data: bytes | str, file: str = "") -> Page:
         raise BadRequest(code=wrong.code, what=f"file {file!r}, {wrong.what}", fix=wrong.fix) from wrong
 
 
+class Outline:
+    """What always becomes of the keys of objects that have the same ones; there are `more` than the first."""
+
+    __slots__ = ("kept", "more", "told")
+
+    def __init__(self, table: Table, keys: Iterable[str]) -> None:
+        rows = [row for row in map(table.by_key.__getitem__, keys) if row.becomes]
+        self.told = [(row.key, row.kind, f"{row.key}: {row.becomes}") for row in rows]
+        self.kept = [row.key for row in rows if row.role is Role.KEPT]
+        self.more = 0
+
+
 class Findings:
-    """The report in the making: the same sentence about several tasks is said once, with their number."""
+    """The report in the making: what is the same with several tasks is said once, with their number."""
 
     def __init__(self) -> None:
-        self._first: dict[tuple[Kind, str], tuple[Page, str, Path]] = {}
+        self._first: dict[tuple[Kind, str], tuple[Page, str, Path, str]] = {}
         self._times: dict[tuple[Kind, str], int] = {}
+        self._outlines: dict[tuple[str, ...], dict[str, Outline]] = {}
 
-    def add(self, page: Page, kind: Kind, where: str, what: str, path: Path) -> None:
-        """Add a finding about what stands at `path` of `page`."""
-        key = (kind, what)
+    def add(self, page: Page, kind: Kind, where: str, what: str, path: Path, same: str = "") -> None:
+        """Add a finding about what stands at `path` of `page`; `same` is all that others like it share."""
+        key = (kind, same or what)
         times = self._times.get(key, 0)
         if not times:
-            self._first[key] = (page, where, path)
+            self._first[key] = (page, where, path, what)
         self._times[key] = times + 1
+
+    def outline(self, page: Page, table: Table, found: Mapping[str, Any], whose: str, path: Path) -> Outline:
+        """Add what always becomes of the keys of an object, and return which of them are kept."""
+        alike = self._outlines.setdefault(tuple(found), {})
+        outline = alike.get(table.title)
+        if outline is None:
+            outline = alike[table.title] = Outline(table, found)
+            for key, kind, what in outline.told:
+                self.add(page, kind, whose, what, (*path, key))
+        else:
+            outline.more += 1
+        return outline
 
     def report(self) -> Report:
         """Return all findings, in the order in which they were made."""
+        for outline in (one for alike in self._outlines.values() for one in alike.values()):
+            for _, kind, what in outline.told:
+                self._times[kind, what] += outline.more
+            outline.more = 0
         return tuple(self._item(key, *first) for key, first in self._first.items())
 
-    def _item(self, key: tuple[Kind, str], page: Page, where: str, path: Path) -> Item:
-        kind, what = key
+    def _item(self, key: tuple[Kind, str], page: Page, where: str, path: Path, what: str) -> Item:
         times = self._times[key]
-        return page.item(kind, where, f"{what} ({times} times, here first)" if times > 1 else what, path)
+        return page.item(key[0], where, f"{what} ({times} times, here first)" if times > 1 else what, path)

@@ -3,14 +3,14 @@
 Source: grid; the schemas and the behaviour of the Pilot service.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from headnode.core.formats.fidelity import Awareness, Kind, Report, honour
 from headnode.core.formats.grid.checking import Checker, called
-from headnode.core.formats.grid.graph import check_graph
+from headnode.core.formats.grid.graph import check_graph, connects
 from headnode.core.formats.grid.keys import ITEM_ROWS, JOB_ROWS, RESOURCE_KEYS
 from headnode.core.formats.grid.needs_reading import with_tasks
 from headnode.core.formats.grid.page import Findings, Page, read_page
@@ -105,7 +105,11 @@ class _Reader:
         self._findings.add(self._page, Kind.TRANSLATED, "task", what, ())
         found = self._substitution.task(self._checker.task(self._page.value, "task", ()), "task")
         source = self._source((), "task", found)
-        fields = TaskReader("", self._options.behaviour).fields(source)
+        words = found.get("meta", {})
+        is_own_words = bool(words) and all(isinstance(value, str) for value in words.values())
+        inner = source._replace(found=_without(found, "meta")) if is_own_words else source
+        fields = TaskReader("", self._options.behaviour).fields(inner)
+        fields |= _properties(source, {}) if is_own_words else {}
         spec = JobSpec(dialect=TASK, fail_on_task_failure=True)
         return with_tasks(spec, self._source((), "job", {}), [source], [fields])
 
@@ -118,20 +122,11 @@ class _Reader:
         spec = JobSpec(**self._job_fields(source), dialect=JOB, fail_on_task_failure=True)
         check_base(source, found.get(BASE, ""))
         reader = TaskReader(found.get(BASE, ""), self._options.behaviour)
-        parents = _parents(found["tasks"])
-        definitions: list[Source | None] = []
-        tasks: list[Found] = []
-        for number, item in enumerate(found["tasks"]):
-            outer = self._source(("tasks", number), called(item), item)
-            fields: Found = {"name": item["id"], "depends_on": tuple(parents.get(item["id"], ()))}
-            own = outer.kept(ITEM_ROWS)
-            fields |= _properties(outer, own)
-            inner = self._definition(outer)
-            if inner:
-                fields |= reader.fields(inner)
-            tasks.append(fields | {"extensions": own | fields.get("extensions", {})})
-            definitions.append(inner)
-        return with_tasks(spec, source, definitions, tasks)
+        items = [
+            self._source(("tasks", number), called(item), item) for number, item in enumerate(found["tasks"])
+        ]
+        definitions = [self._definition(item) for item in items]
+        return with_tasks(spec, source, definitions, _fields(items, definitions, reader))
 
     def _source(self, path: tuple[str | int, ...], whose: str, found: Found) -> Source:
         return Source(self._page, path, whose, found, self._findings)
@@ -145,14 +140,17 @@ class _Reader:
         return fields | _properties(source, extensions)
 
     def _groups(self, source: Source, extensions: dict[str, str]) -> Found:
+        """Bring all tasks together on one node if the groups connect them; a cluster is one resource."""
         groups = source.found["groups"]
         every = {item["id"] for item in source.found["tasks"]}
-        if len(groups) == 1 and set(groups[0]) == every:
-            source.tell(Kind.TRANSLATED, "groups", "all tasks are in one group: the job is on a single node")
+        together = connects(groups, every)
+        if not together or len(groups) > 1:
+            extensions["groups"] = as_extension(groups)
+        if together:
+            source.tell(Kind.TRANSLATED, "groups", "all tasks belong together: the job is on a single node")
             return {"single_node": True}
-        extensions["groups"] = as_extension(groups)
-        what = "it is kept; only a group of all tasks is brought together on one node"
-        source.tell(Kind.NOT_SUPPORTED, "groups", what)
+        what = "a cluster is one resource: tasks of a group may be on different nodes of it"
+        source.tell(Kind.APPROXIMATED, "groups", what)
         return {}
 
     def _definition(self, item: Source) -> Source | None:
@@ -180,6 +178,27 @@ class _Reader:
         found = checker.task(page.value, item.whose, ())
         found = Substitution(page, self._findings, self._options.variables).task(found, item.whose)
         return Source(page, (), item.whose, found, self._findings)
+
+
+def _fields(
+    items: Sequence[Source], definitions: Sequence[Source | None], reader: TaskReader
+) -> Iterator[Found]:
+    """Yield the fields of each task but for what it requires."""
+    parents = _parents(item.found for item in items)
+    for item, inner in zip(items, definitions, strict=True):
+        name = item.found["id"]
+        own = item.kept(ITEM_ROWS)
+        fields: Found = {"name": name, "depends_on": tuple(parents.get(name, ()))}
+        if "meta" in item.found:
+            fields |= _properties(item, own)
+        if inner:
+            fields |= reader.fields(inner)
+        fields["extensions"] = own | fields.get("extensions", {})
+        yield fields
+
+
+def _without(found: Found, key: str) -> Found:
+    return {name: value for name, value in found.items() if name != key}
 
 
 def _parents(items: Iterable[Found]) -> dict[str, dict[str, None]]:

@@ -38,6 +38,7 @@ class Table(msgspec.Struct, frozen=True):
     by_key: Mapping[str, Row]
     elsewhere: Mapping[str, str]  # keys that people write here, and where they belong
     required: frozenset[str]
+    plain: Mapping[str, type]  # for keys of which every value of a type is right, that type
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -48,4 +49,5 @@ class Table(msgspec.Struct, frozen=True):
 def table(title: str, *rows: Row, elsewhere: Mapping[str, str] | None = None) -> Table:
     """Return the table of `rows`."""
     required = frozenset(row.key for row in rows if row.required)
-    return Table(title, {row.key: row for row in rows}, elsewhere or {}, required)
+    plain = {row.key: row.value.plain for row in rows if row.value.plain is not None}
+    return Table(title, {row.key: row for row in rows}, elsewhere or {}, required, plain)

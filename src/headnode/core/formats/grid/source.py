@@ -7,7 +7,7 @@ import msgspec
 
 from headnode.core.formats.fidelity import Kind
 from headnode.core.formats.grid.page import Findings, Page
-from headnode.core.formats.grid.rows import Role, Row, Table
+from headnode.core.formats.grid.rows import Row, Table
 from headnode.core.formats.json_text import Path
 
 _EMPTY: tuple[Any, ...] = ("", {}, [])
@@ -33,9 +33,9 @@ class Source(NamedTuple):
     found: dict[str, Any]
     findings: Findings
 
-    def tell(self, kind: Kind, key: str, what: str) -> None:
-        """Say what became of a key."""
-        self.findings.add(self.page, kind, self.whose, f"{key}: {what}", (*self.path, key))
+    def tell(self, kind: Kind, key: str, what: str, same: str = "") -> None:
+        """Say what became of a key; `same` is all that it shares with others like it."""
+        self.findings.add(self.page, kind, self.whose, f"{key}: {what}", (*self.path, key), same)
 
     def refuse(self, key: str, code: str, what: str, fix: str) -> NoReturn:
         """Refuse the description for a key.
@@ -49,14 +49,9 @@ class Source(NamedTuple):
 
         An empty value says nothing, and is not kept.
         """
-        extensions: dict[str, str] = {}
-        for key, value in self.found.items():
-            row = table.by_key[key]
-            if row.becomes:
-                self.tell(row.kind, key, row.becomes)
-                if row.role is Role.KEPT and value not in _EMPTY:
-                    extensions[prefix + key] = as_extension(value)
-        return extensions
+        found = self.found
+        outline = self.findings.outline(self.page, table, found, self.whose, self.path)
+        return {prefix + key: as_extension(found[key]) for key in outline.kept if found[key] not in _EMPTY}
 
 
 def as_extension(value: Any) -> str:

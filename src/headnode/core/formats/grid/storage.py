@@ -8,6 +8,7 @@ import re
 
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?=/)")
 _PARTS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+:)(//[^/?#]*)?([^?#]*)(.*)", re.DOTALL)
+_BELOW = re.compile(r"[^/.:?#][^/:?#]*+(?:/[^/.:?#][^/:?#]*+)*+\Z")  # a path without steps of dots
 _PERCENT = re.compile(rb"%([0-9A-Fa-f]{2})")
 _UNSAFE = re.compile(rb"[^A-Za-z0-9_.~/:@!$&'()*+,;=-]")
 _LOCAL_HOSTS = ("", "//", "//localhost")
@@ -41,9 +42,27 @@ def resolve(base: str, reference: str) -> str:
     return scheme + host + _without_dots(joined)
 
 
+class Base:
+    """A storage base, of which much is resolved."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._directory = resolve(url, "x")[:-1] if is_url(url) else ""  # before a path without dots
+
+    def resolve(self, reference: str) -> str:
+        """Return the URL of `reference`, as `resolve` does."""
+        if self._directory and _BELOW.match(reference):
+            return self._directory + reference
+        return resolve(self.url, reference)
+
+    def makes_url(self, reference: str) -> bool:
+        """Whether `reference` is a URL, or becomes one below the base."""
+        return self._directory != "" or is_url(reference)
+
+
 def _without_dots(path: str) -> str:
     """Take ``.`` and ``..`` out of a path; nothing is above the root."""
-    if "." not in path:
+    if "/." not in path and not path.startswith("."):
         return path
     kept: list[str] = []
     steps = path.split("/")
@@ -63,13 +82,8 @@ def local_path(url: str) -> str:
     >>> local_path("file:///home/ann/a%20b"), local_path("gsiftp://example.org/x")
     ('/home/ann/a b', '')
     """
-    parts = _PARTS.fullmatch(url)
-    if (
-        parts is None
-        or parts[1].lower() != "file:"
-        or (parts[2] or "").lower() not in _LOCAL_HOSTS
-        or parts[4]
-    ):
+    parts = _PARTS.fullmatch(url) if url[:5].lower() == "file:" else None
+    if parts is None or (parts[2] or "").lower() not in _LOCAL_HOSTS or parts[4]:
         return ""
     decoded = _PERCENT.sub(lambda found: bytes([int(found[1], 16)]), parts[3].encode())
     try:

@@ -4,16 +4,17 @@ Source: grid, "Attributes of task descriptions"; the Pilot service for what its 
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from headnode.core.formats.fidelity import Kind
 from headnode.core.formats.grid.command_lines import join, mpi, with_directory
 from headnode.core.formats.grid.keys import TASK_ROWS
 from headnode.core.formats.grid.source import Behaviour, Source, as_extension
-from headnode.core.formats.grid.storage import is_url, local_path, resolve
+from headnode.core.formats.grid.storage import Base, is_url, local_path
 from headnode.core.formats.grid.transfers import BASE, STREAMS
 from headnode.core.formats.grid.values import MOST_CODE, MOST_COUNT
+from headnode.core.model.task import Distribution
 
 Fields = dict[str, Any]
 PREFIX = "definition."
@@ -29,30 +30,41 @@ class TaskReader:
     """Translates definitions of one job.  `base` is the storage base of the job, or ""."""
 
     def __init__(self, base: str, behaviour: Behaviour) -> None:
-        self._base, self._behaviour = base, behaviour
+        self._base, self._behaviour = Base(base), behaviour
 
     def fields(self, source: Source) -> Fields:
         """Return the fields of a task that its definition fills; requirements are not among them."""
         extensions = source.kept(TASK_ROWS, PREFIX)
-        base = source.found.get(BASE, self._base)
-        check_base(source, base)
+        base = self._base
+        if BASE in source.found:
+            base = Base(source.found[BASE])
+            check_base(source, base.url)
         fields = _program(source, extensions) | _exit_codes(source.found)
         fields |= self._streams(source, base, extensions)
         self._files(source, base, extensions)
+        fields["private_directory"] = True
         return fields | {"environment": self._environment(source), "extensions": extensions}
 
     def _environment(self, source: Source) -> dict[str, str]:
         written: Mapping[str, str | int] = source.found.get("environment", {})
-        environment: dict[str, str] = {}
-        for name, value in written.items():
-            own = name.upper() if self._behaviour is Behaviour.PUBLISHED else name
-            if own in environment:
+        if not written:
+            return {}
+        upper = self._behaviour is Behaviour.PUBLISHED
+        environment = {name.upper() if upper else name: str(value) for name, value in written.items()}
+        if len(environment) < len(written):
+            self._refuse_same(source, written)
+        self._tell_environment(source, written, environment)
+        return environment
+
+    def _refuse_same(self, source: Source, names: Iterable[str]) -> None:
+        """Refuse the first name that is another one in upper case."""
+        before: set[str] = set()
+        for name in names:
+            own = name.upper()
+            if own in before:
                 what = f"environment: {name!r} is {own!r}, which is there already"
                 source.refuse("environment", "given-twice", what, "write it once, in upper case")
-            environment[own] = str(value)
-        if written:
-            self._tell_environment(source, written, environment)
-        return environment
+            before.add(own)
 
     def _tell_environment(
         self, source: Source, written: Mapping[str, str | int], read: Mapping[str, str]
@@ -63,13 +75,13 @@ class TaskReader:
         if not all(read.values()):
             source.tell(Kind.APPROXIMATED, "environment", "a variable without a value is not set at all")
 
-    def _streams(self, source: Source, base: str, extensions: dict[str, str]) -> Fields:
+    def _streams(self, source: Source, base: Base, extensions: dict[str, str]) -> Fields:
         fields: Fields = {}
         for key, field in STREAMS.items():
             reference = source.found.get(key, "")
             if not reference:
                 continue
-            url = resolve(base, reference)
+            url = base.resolve(reference)
             path = local_path(url)
             if path:
                 fields[field] = path
@@ -96,7 +108,7 @@ class TaskReader:
         what = f"a path is ignored where there is no {BASE}, as the description says"
         source.tell(Kind.NOT_SUPPORTED, key, what)
 
-    def _files(self, source: Source, base: str, extensions: dict[str, str]) -> None:
+    def _files(self, source: Source, base: Base, extensions: dict[str, str]) -> None:
         for key in ("input_files", "output_files"):
             files: Mapping[str, str] = source.found.get(key, {})
             if not files:
@@ -105,12 +117,14 @@ class TaskReader:
             moved: list[str] = []
             ignored: list[str] = []
             for name, reference in files.items():
-                into = moved if is_url(resolve(base, reference)) else ignored
-                into.append(name if into is moved else reference)
+                if base.makes_url(reference):
+                    moved.append(name)
+                else:
+                    ignored.append(reference)
             if moved:
                 shown = ", ".join(map(repr, moved[:_SHOWN])) + (", ..." if len(moved) > _SHOWN else "")
                 what = f"{shown} need{'s' if len(moved) == 1 else ''} a transfer; {_LATER}"
-                source.tell(Kind.NOT_SUPPORTED, key, what)
+                source.tell(Kind.NOT_SUPPORTED, key, what, f"{key}: they need a transfer")
             if ignored:
                 self._ignore(source, key, ignored[0])
 
@@ -130,7 +144,7 @@ def check_base(source: Source, base: str) -> None:
 
 
 def _program(source: Source, extensions: dict[str, str]) -> Fields:
-    """Return command line and size."""
+    """Return command line, size and distribution."""
     found = source.found
     executable = with_directory(found["executable"])
     if executable != found["executable"]:
@@ -142,7 +156,8 @@ def _program(source: Source, extensions: dict[str, str]) -> Fields:
         source.tell(Kind.TRANSLATED, "count", "more than 1: an MPI program, started with mpiexec")
     elif count > 1:
         source.tell(Kind.KEPT, "count", "processors for one process, as jobtype says")
-    return {"command": join(words), "minimum": count, "maximum": count}
+    distribution = _distribution(source, count, parallel, extensions)
+    return {"command": join(words), "minimum": count, "maximum": count, "distribution": distribution}
 
 
 def _count(source: Source, extensions: dict[str, str]) -> tuple[int, bool]:
@@ -154,16 +169,44 @@ def _count(source: Source, extensions: dict[str, str]) -> tuple[int, bool]:
         count = max(found.get("nodes", 1), 1) * max(found.get("ppn", 1), 1)
         if count > MOST_COUNT:
             source.refuse("nodes", "value", f"{count} processes", f"ask for at most {MOST_COUNT}")
-    if not (kind == "openmp" and count > 1):
-        extensions |= {PREFIX + "jobtype": kind} if kind else {}
-    for key in ("nodes", "ppn"):
-        if key in found:
-            extensions[PREFIX + key] = as_extension(found[key])
-            what = "it is kept; where the processes of a task run is not chosen by it"
-            source.tell(Kind.NOT_SUPPORTED, key, what)
+    if kind and not (kind in ONE_PROCESS and count > 1):
+        extensions[PREFIX + "jobtype"] = kind
     if kind:
         _tell_kind(source, kind, count)
     return count, count > 1 and kind not in ONE_PROCESS
+
+
+def _distribution(
+    source: Source, count: int, parallel: bool, extensions: dict[str, str]
+) -> Distribution | None:
+    """Return how the processes are laid on nodes.  What it does not say of nodes and ppn is kept."""
+    nodes, per_node = (max(source.found.get(key, 0), 0) for key in ("nodes", "ppn"))
+    if not parallel:
+        what = "it is kept: there is one process"
+        _keep(source, ("nodes", "ppn"), Kind.NOT_SUPPORTED, what, extensions)
+        is_threads = source.found.get("jobtype") == "openmp" and count > 1
+        return Distribution(nodes=1) if is_threads else None
+    if per_node:
+        source.tell(Kind.TRANSLATED, "ppn", "so many processes are on each node")
+        fits = nodes * per_node == count
+        kind = Kind.KEPT if fits else Kind.APPROXIMATED
+        _keep(source, ("nodes",), kind, "how many there are follows from count and ppn", extensions)
+        return Distribution(per_node=per_node)
+    if not nodes:
+        return None
+    if nodes > count:
+        what = f"it is kept: {count} processes are on fewer nodes"
+        _keep(source, ("nodes",), Kind.APPROXIMATED, what, extensions)
+        return None
+    source.tell(Kind.TRANSLATED, "nodes", "the processes are evenly on so many nodes")
+    return Distribution(nodes=nodes)
+
+
+def _keep(source: Source, keys: Iterable[str], kind: Kind, what: str, extensions: dict[str, str]) -> None:
+    for key in keys:
+        if source.found.get(key):
+            extensions[PREFIX + key] = as_extension(source.found[key])
+            source.tell(kind, key, what)
 
 
 def _tell_kind(source: Source, kind: str, count: int) -> None:

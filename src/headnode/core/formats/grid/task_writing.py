@@ -4,66 +4,49 @@ Source: grid, "Attributes of task descriptions".
 """
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from headnode.core.formats.fidelity import Kind
 from headnode.core.formats.grid.command_lines import SHELL, split
-from headnode.core.formats.grid.keys import REQUIREMENT_ROWS, TASK_ROWS
+from headnode.core.formats.grid.keys import TASK_ROWS
 from headnode.core.formats.grid.losses import Losses
-from headnode.core.formats.grid.needs_reading import TASK_PREFIX
-from headnode.core.formats.grid.rows import Role, Table
-from headnode.core.formats.grid.source import from_extension
-from headnode.core.formats.grid.storage import file_url, joined_path
+from headnode.core.formats.grid.needs_writing import NeedsWriter, extended, in_order
+from headnode.core.formats.grid.storage import file_url, joined_path, local_path
 from headnode.core.formats.grid.task_reading import ONE_PROCESS, PREFIX, max_success_code
 from headnode.core.formats.grid.transfers import STREAMS
 from headnode.core.model.job import JobSpec, UnitType
-from headnode.core.model.task import TaskSpec
+from headnode.core.model.task import Distribution, TaskSpec
 
 Found = dict[str, Any]
 _SAID = (
     *("name", "command", "kind", "minimum", "maximum", "standard_input", "standard_output", "standard_error"),
     *("required_nodes", "depends_on", "start", "end", "increment", "valid_exit_codes", "environment"),
-    *("properties", "extensions", "group"),
+    *("properties", "extensions", "group", "needs", "distribution", "private_directory"),
 )
 _DEFAULTS = TaskSpec()
+_ONE_NODE = Distribution(nodes=1)
 _EXPANDED = re.compile(r"%[A-Za-z_][A-Za-z0-9_.()]*%|\$\{?[A-Za-z_]")
-
-
-def in_order(values: Mapping[str, Any], table: Table) -> Found:
-    """Return the values that are there, in the order in which documents are written."""
-    return {key: values[key] for key in table.by_key if values.get(key) not in (None, "", {}, [])}
-
-
-def extended(extensions: Mapping[str, str], prefix: str, table: Table) -> tuple[Found, set[str]]:
-    """Return the keys that extensions hold for `table`, and the names of the extensions that were read."""
-    values: Found = {}
-    used: set[str] = set()
-    for row in table.rows:
-        text = extensions.get(prefix + row.key)
-        value = None if text is None or row.role is Role.FORM else from_extension(row, text)
-        if value is not None:
-            values[row.key] = value
-            used.add(prefix + row.key)
-    return values, used
 
 
 class DefinitionWriter:
     """Writes definitions of the tasks of one job."""
 
-    def __init__(self, spec: JobSpec, losses: Losses) -> None:
-        self._spec, self._losses = spec, losses
+    def __init__(self, spec: JobSpec, needs: NeedsWriter, losses: Losses) -> None:
+        self._spec, self._needs, self._losses = spec, needs, losses
 
     def write(self, task: TaskSpec, where: str) -> tuple[Found, set[str]]:
         """Return the definition, and the extensions that are in it; empty for a task without a command."""
         self._tell_unsaid(task, where)
-        needs, needs_used = self._needs(task, where)
+        needs, needs_used = self._needs.task(task, where)
         values, used = extended(task.extensions, PREFIX, TASK_ROWS)
         if not task.command:
-            if needs or values:
+            if needs or values or task.private_directory:
                 what = "it has no command, so it has no definition: its options are left out"
                 self._tell(Kind.NOT_SUPPORTED, where, what)
             return {}, set()
+        if not task.private_directory:
+            what = "private_directory: a grid task always runs in a directory of its own"
+            self._tell(Kind.APPROXIMATED, where, what)
         values |= self._program(task, values, where) | self._streams(task, where)
         values |= {
             "version": 2,
@@ -81,14 +64,6 @@ class DefinitionWriter:
             if field not in _SAID and getattr(task, field) != getattr(_DEFAULTS, field):
                 self._tell(Kind.NOT_SUPPORTED, where, f"{field}: a grid task has no such thing")
 
-    def _needs(self, task: TaskSpec, where: str) -> tuple[Found, set[str]]:
-        needs, used = extended(task.extensions, TASK_PREFIX, REQUIREMENT_ROWS)
-        if len(task.required_nodes) == 1:
-            needs["hostname"] = list(task.required_nodes)
-        elif task.required_nodes:
-            self._tell(Kind.NOT_SUPPORTED, where, "required_nodes: a grid task asks for one of several hosts")
-        return in_order(needs, REQUIREMENT_ROWS), used
-
     def _program(self, task: TaskSpec, kept: Found, where: str) -> Found:
         words, parallel, lost = split(task.command, task.minimum)
         if words[0] == SHELL and words[1:] == ["-c", task.command]:
@@ -98,15 +73,28 @@ class DefinitionWriter:
             self._tell(Kind.APPROXIMATED, where, f"command: {lost}")
         self._tell_size(task, where)
         values: Found = {"executable": words[0], "arguments": words[1:]}
-        kind = kept.get("jobtype", "")
-        if (kind in ONE_PROCESS and parallel) or (
-            kind not in ONE_PROCESS and task.minimum > 1 and not parallel
-        ):
-            kind = "mpi" if parallel else "openmp"
-            values["jobtype"] = kind
+        kind = _job_type(task, parallel, kept.get("jobtype", ""))
         if task.minimum > 1 or kind in ("mpi", "hybrid"):
             values["count"] = task.minimum
-        return values
+        return values | {"jobtype": kind} | self._layout(task, parallel, kept, where)
+
+    def _layout(self, task: TaskSpec, parallel: bool, kept: Found, where: str) -> Found:
+        """Return nodes and ppn; what was kept of them is left out where it would be understood."""
+        layout = task.distribution
+        if not parallel:
+            if layout is not None and not (layout == _ONE_NODE and task.minimum > 1):
+                self._tell(Kind.NOT_SUPPORTED, where, "distribution: there is one process")
+            return {}
+        if layout in (None, Distribution()):
+            nodes = kept.get("nodes")
+            return {"ppn": None, "nodes": nodes if nodes and nodes > task.minimum else None}
+        if layout == Distribution(per_node=layout.per_node):
+            return {"ppn": layout.per_node}
+        if layout == Distribution(nodes=layout.nodes) and layout.nodes <= task.minimum:
+            return {"ppn": None, "nodes": layout.nodes}
+        what = "distribution: only so many on each node, or evenly over so many nodes, can be said"
+        self._tell(Kind.NOT_SUPPORTED, where, what)
+        return {"ppn": None, "nodes": None}
 
     def _tell_size(self, task: TaskSpec, where: str) -> None:
         if task.maximum != task.minimum:
@@ -135,7 +123,9 @@ class DefinitionWriter:
         values: Found = {}
         for key, field in STREAMS.items():
             path = joined_path(task.work_directory, getattr(task, field)) if getattr(task, field) else ""
-            if path.startswith("/"):
+            if path.startswith("/") and local_path(file_url(path)) != path:
+                self._tell(Kind.NOT_SUPPORTED, where, f"{field}: {path[:80]!r} cannot be the URL of a file")
+            elif path.startswith("/"):
                 values[key] = file_url(path)
                 if _EXPANDED.search(path):
                     self._tell(
@@ -156,6 +146,15 @@ class DefinitionWriter:
         what = f"valid_exit_codes: only those from 0 to {most} can be said"
         self._tell(Kind.APPROXIMATED, where, what)
         return most
+
+
+def _job_type(task: TaskSpec, parallel: bool, kept: str) -> str:
+    """Return what count means: processes, threads of one on one node, or processors of one anywhere."""
+    if parallel:
+        return "mpi" if kept in ONE_PROCESS else kept
+    if task.minimum > 1:
+        return "openmp" if task.distribution == _ONE_NODE else "single"
+    return kept
 
 
 def _contiguous(codes: tuple[tuple[int, int], ...]) -> int:

@@ -1,7 +1,7 @@
 """The kinds of values in a grid description: how they are checked, and their JSON Schema."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -18,30 +18,32 @@ Schema = Mapping[str, Any]
 
 
 class Value(msgspec.Struct, frozen=True):
-    """A kind of value.  `fault` returns the way to what is wrong in a value, or None."""
+    """A kind of value.  `fault` returns the way to what is wrong in a value, or None.
+
+    `plain` is a type of which every value is right; what is of another may still be.
+    """
 
     title: str
     schema: Schema
     fault: Callable[[Any], Path | None]
     fix: str
-
-
-def _is_text(value: Any) -> bool:
-    return type(value) is str
+    plain: type | None = None
 
 
 def _single(title: str, schema: Schema, fits: Callable[[Any], bool], fix: str) -> Value:
     return Value(title, schema, lambda value: None if fits(value) else WHOLE, fix)
 
 
-def _first_wrong(parts: Iterable[tuple[str | int, Any]], fits: Callable[[Any], bool]) -> Path | None:
-    return next(((step,) for step, part in parts if not fits(part)), None)
+def _any_of(plain: type, title: str, schema: Schema, fix: str) -> Value:
+    return Value(title, schema, lambda value: None if type(value) is plain else WHOLE, fix, plain)
 
 
 def _list_of(item: Value, title: str, fix: str, *, least: int = 0) -> Value:
     def fault(value: Any) -> Path | None:
         if type(value) is not list or len(value) < least:
             return WHOLE
+        if item.plain is not None and set(map(type, value)) <= {item.plain}:
+            return None
         for number, part in enumerate(value):
             inner = item.fault(part)
             if inner is not None:
@@ -52,9 +54,13 @@ def _list_of(item: Value, title: str, fix: str, *, least: int = 0) -> Value:
     return Value(title, schema, fault, fix)
 
 
-def _object_of(schema: Schema, fits: Callable[[Any], bool], title: str, fix: str) -> Value:
+def _object_of(schema: Schema, types: frozenset[type], title: str, fix: str) -> Value:
     def fault(value: Any) -> Path | None:
-        return _first_wrong(value.items(), fits) if type(value) is dict else WHOLE
+        if type(value) is not dict:
+            return WHOLE
+        if types.issuperset(map(type, value.values())):
+            return None
+        return next((key,) for key, part in value.items() if type(part) not in types)
 
     return Value(title, {"type": "object", "additionalProperties": schema}, fault, fix)
 
@@ -67,21 +73,19 @@ def _whole(title: str, least: int, most: int, fix: str) -> Value:
 def _part(name: str, title: str) -> Value:
     """Return an object that has a table of its own, by which it is checked."""
     schema = {"$ref": f"#/$defs/{name}"}
-    return _single(title, schema, lambda value: type(value) is dict, "write it in braces: {...}")
+    return _any_of(dict, title, schema, "write it in braces: {...}")
 
 
-TEXT = _single("text", {"type": "string"}, _is_text, "write it in double quotes")
+TEXT = _any_of(str, "text", {"type": "string"}, "write it in double quotes")
 SOME_TEXT = _single(
     "text that is not empty",
     {"type": "string", "minLength": 1},
-    lambda value: _is_text(value) and value != "",
+    lambda value: type(value) is str and value != "",
     "write it in double quotes",
 )
-URI = _single(
-    "text, a URI", {"type": "string", "format": "uri"}, _is_text, "write it as gsiftp://host/directory/"
-)
+URI = _any_of(str, "text, a URI", {"type": "string", "format": "uri"}, "write it as gsiftp://host/directory/")
 VERSION = _single("the number 2", {"const": 2}, lambda value: type(value) is int and value == 2, "write 2")
-FLAG = _single("true or false", {"type": "boolean"}, lambda value: type(value) is bool, "write true or false")
+FLAG = _any_of(bool, "true or false", {"type": "boolean"}, "write true or false")
 INTEGER = _whole("a whole number", -MOST_COUNT - 1, MOST_COUNT, "write a whole number, without quotes")
 AMOUNT = _whole("a whole number of at least 0", 0, MOST_COUNT, "write 0 or more, without quotes")
 EXIT_CODE = _whole(
@@ -97,12 +101,12 @@ JOB_TYPE = _single(
 NAME = _single(
     "an id",
     {"type": "string", "pattern": f"^{ID.pattern}$"},
-    lambda value: _is_text(value) and ID.fullmatch(value) is not None,
+    lambda value: type(value) is str and ID.fullmatch(value) is not None,
     "write letters of ASCII, digits, '-' and '_'",
 )
 TEXTS = _list_of(TEXT, "a list of texts", 'write texts in brackets: ["-n", "4"]')
 HOSTS = _list_of(
-    _single("a name", {"type": "string", "pattern": r"^[^\s,]+$"}, lambda v: _is_text(v) and _is_name(v), ""),
+    _single("a name", {"type": "string", "pattern": r"^[^\s,]+$"}, lambda v: _is_name(v), ""),
     "a list of host names",
     'write at least one name in brackets: ["n1"]',
     least=1,
@@ -116,18 +120,21 @@ GROUPS = _list_of(
 )
 ENVIRONMENT = _object_of(
     {"type": ["string", "integer"]},
-    lambda value: type(value) in (str, int),
+    frozenset((str, int)),
     "names with texts",
     'write {"NAME": "text"}',
 )
 FILES = _object_of(
-    {"type": "string"}, _is_text, "names of files with paths or URLs", 'write {"file": "path or URL"}'
+    {"type": "string"},
+    frozenset((str,)),
+    "names of files with paths or URLs",
+    'write {"file": "path or URL"}',
 )
-ANYTHING = _single("an object", {"type": "object"}, lambda value: type(value) is dict, "write it in braces")
+ANYTHING = _any_of(dict, "an object", {"type": "object"}, "write it in braces")
 TASKS = _list_of(_part("item", "a task"), "a list of tasks", "write at least one task in brackets", least=1)
 DEFINITION = _part("task", "the definition of a task")
 REQUIREMENTS = _part("requirements", "an object of requirements")
 
 
-def _is_name(name: str) -> bool:
-    return bool(name) and "," not in name and not any(part.isspace() for part in name)
+def _is_name(name: Any) -> bool:
+    return type(name) is str and name != "" and "," not in name and not any(map(str.isspace, name))

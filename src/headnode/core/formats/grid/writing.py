@@ -10,12 +10,13 @@ import msgspec
 
 from headnode.core.formats.fidelity import Kind, Report
 from headnode.core.formats.grid.expanding import GridTask, called, grid_tasks
-from headnode.core.formats.grid.keys import ITEM_ROWS, JOB_ROWS, REQUIREMENT_ROWS, TASK_ROWS
+from headnode.core.formats.grid.graph import connects
+from headnode.core.formats.grid.keys import ITEM_ROWS, JOB_ROWS, TASK_ROWS
 from headnode.core.formats.grid.losses import Losses
-from headnode.core.formats.grid.needs import AMOUNTS, merged
-from headnode.core.formats.grid.needs_reading import JOB_PREFIX
+from headnode.core.formats.grid.needs import merged
+from headnode.core.formats.grid.needs_writing import NeedsWriter, extended, in_order
 from headnode.core.formats.grid.reading import JOB, TASK
-from headnode.core.formats.grid.task_writing import DefinitionWriter, extended, in_order
+from headnode.core.formats.grid.task_writing import DefinitionWriter
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
 from headnode.core.model.task import TaskSpec, TaskType
@@ -27,7 +28,7 @@ DIALECTS = {JOB: "grid job description", TASK: "grid task description"}
 _SAID = (
     *("name", "requested_nodes", "minimum_memory", "minimum_processors_per_node", "single_node", "unit"),
     *("valid_exit_codes", "environment", "tasks", "group_edges", "properties", "extensions", "dialect"),
-    *("fail_on_task_failure", "fail_dependent_tasks"),
+    *("fail_on_task_failure", "fail_dependent_tasks", "needs", "template"),
 )
 _DEFAULTS = JobSpec()
 
@@ -58,11 +59,9 @@ class _Writer:
     def __init__(self, spec: JobSpec) -> None:
         self._spec = spec
         self.losses = Losses()
-        self._definitions = DefinitionWriter(spec, self.losses)
-        self._needs, self._used = extended(spec.extensions, JOB_PREFIX, REQUIREMENT_ROWS)
-        if spec.requested_nodes:
-            self._needs["hostname"] = list(spec.requested_nodes)
-        self._needs |= {key: getattr(spec, field) for key, field in AMOUNTS.items()}
+        self._needs = NeedsWriter(spec, self.losses)
+        self._used = self._needs.used
+        self._definitions = DefinitionWriter(spec, self._needs, self.losses)
 
     def job(self) -> Found:
         """Return the job as a grid job."""
@@ -74,12 +73,12 @@ class _Writer:
             )
         values, used = extended(self._spec.extensions, "", JOB_ROWS)
         self._used |= used
-        values |= self._together(len(tasks), [one.id for one in tasks])
+        values |= self._together([one.id for one in tasks], values.get("groups"))
         values |= {
             "version": 2,
             "description": self._spec.name,
             "tasks": [self._item(one, number) for number, one in enumerate(tasks, 1)],
-            "requirements": in_order(self._needs, REQUIREMENT_ROWS),
+            "requirements": self._needs.job,
             "meta": {**self._spec.properties, **values.get("meta", {})},
         }
         self._tell_extensions("job", self._spec.extensions, self._used)
@@ -96,9 +95,9 @@ class _Writer:
         self._tell_unsaid()
         task = self._spec.tasks[0]
         found, used = self._definitions.write(task, "task")
-        needs = merged(in_order(self._needs, REQUIREMENT_ROWS), found.get("requirements", {}))
+        needs = merged(self._needs.job, found.get("requirements", {}))
         found |= {"description": found.get("description") or self._name(task), "requirements": needs}
-        found |= {"meta": {**self._spec.properties, **task.properties, **found.get("meta", {})}}
+        found |= {"meta": self._meta(task, found.get("meta", {}))}
         if not task.command:
             raise BadRequest(
                 code="no-command", what="the task has no command", fix="say what it runs, or write a grid job"
@@ -106,6 +105,16 @@ class _Writer:
         self._tell_extensions("task", task.extensions, used)
         self._tell_extensions("job", self._spec.extensions, self._used)
         return in_order(found, TASK_ROWS)
+
+    def _meta(self, task: TaskSpec, kept: Found) -> Found:
+        """Return the own words of the job and of the task, which are one object there."""
+        words = {**self._spec.properties, **task.properties}
+        if self._spec.properties:
+            self.losses.add(Kind.TRANSLATED, "job", "properties: they are written as those of the task")
+        if len(words) < len(self._spec.properties) + len(task.properties):
+            what = "properties: a word of the job that the task has too is left out"
+            self.losses.add(Kind.NOT_SUPPORTED, "job", what)
+        return {**words, **kept}
 
     def _name(self, task: TaskSpec) -> str:
         """Return what a task on its own can be called by: it has no name, only a description."""
@@ -123,17 +132,21 @@ class _Writer:
             what = "fail_on_task_failure: the first failed task always fails a grid job"
             self.losses.add(Kind.APPROXIMATED, "job", what)
 
-    def _together(self, tasks: int, ids: list[str]) -> Found:
-        """Return the group that brings all tasks together on one node, as the job asks."""
-        if not self._spec.single_node:
+    def _together(self, ids: list[str], kept: list[list[str]] | None) -> Found:
+        """Return the groups: those that were kept, if they say the same as the job does now."""
+        known = kept is not None and all(name in ids for group in kept for name in group)
+        if kept is not None and known and connects(kept, ids) is self._spec.single_node:
             return {}
-        if tasks > 1:
+        self._used.discard("groups")
+        if not self._spec.single_node:
+            return {"groups": None}
+        if len(ids) > 1:
             self.losses.add(Kind.TRANSLATED, "job", "single_node: all tasks are in one group")
             return {"groups": [ids]}
         if any(task.minimum > 1 for task in self._spec.tasks):
             what = "single_node: the processors of one task may come from several nodes"
             self.losses.add(Kind.NOT_SUPPORTED, "job", what)
-        return {}
+        return {"groups": None}
 
     def _item(self, one: GridTask, number: int) -> Found:
         where = called(number, one.task)

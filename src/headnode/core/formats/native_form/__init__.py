@@ -26,12 +26,33 @@ and what stands above the first is said of the job as a whole:
     [tasks.environment]
     OMP_NUM_THREADS = "1"
 
+Several jobs come in one file as tables of jobs, which wait for one another by name:
+
+    [[jobs]]
+    name = "mesh"
+    command = "./mesh"
+
+    [[jobs]]
+    command = "./solve"
+    parents = "mesh"
+
 A text that begins with a brace is JSON with the same keys.
 """
 
 from headnode.core.formats.native_form.locating import locate
-from headnode.core.formats.native_form.reading import read_job
+from headnode.core.formats.native_form.reading import NativeJobs, read_job, read_jobs
 from headnode.core.formats.native_form.schema import json_schema
-from headnode.core.formats.native_form.writing import JSON, TOML, job_document, write_job
+from headnode.core.formats.native_form.writing import JSON, TOML, job_document, write_job, write_jobs
 
-__all__ = ["JSON", "TOML", "job_document", "json_schema", "locate", "read_job", "write_job"]
+__all__ = [
+    "JSON",
+    "TOML",
+    "NativeJobs",
+    "job_document",
+    "json_schema",
+    "locate",
+    "read_job",
+    "read_jobs",
+    "write_job",
+    "write_jobs",
+]

@@ -1,5 +1,7 @@
 """Every key of the native form, in the order in which files are written."""
 
+from headnode.core.formats.native_form.node_values import FEATURES, SPEED
+from headnode.core.formats.native_form.process_values import DISTRIBUTION, LIMITS
 from headnode.core.formats.native_form.rows import Row, by_key
 from headnode.core.formats.native_form.values import (
     AT_LEAST,
@@ -8,7 +10,7 @@ from headnode.core.formats.native_form.values import (
     EDGES,
     FLAG,
     GROUP_OP,
-    IDS,
+    JOBS,
     LICENCES,
     MEMORY,
     MEMORY_BOUNDS,
@@ -31,9 +33,104 @@ SIZES = {"processors": UnitType.PROCESSOR, "sockets": UnitType.SOCKET, "nodes": 
 
 _SIZE = ("minimum", "maximum")
 _JOB_SIZE = "wanted for the whole job; * is calculated from the tasks"
+_AFTER = "start only after these jobs"
+
+
+def _needs(whose: str) -> tuple[Row, ...]:
+    """Return the rows of what is demanded of every node."""
+    of_each = f"that every node of {whose} must have"
+    return (
+        Row(
+            key="features",
+            value=FEATURES,
+            fields=("needs.features",),
+            help=f"features {of_each}; a list inside the list: one of them",
+            example=["gpu", ["big", "huge"]],
+        ),
+        Row(key="lacking", value=NAMES, fields=("needs.lacking",), help="features that no node may have"),
+        Row(
+            key="architecture",
+            value=NAMES,
+            fields=("needs.architectures",),
+            help="architecture of the nodes, or several that will do",
+            example="x86_64",
+        ),
+        Row(
+            key="system",
+            value=NAMES,
+            fields=("needs.systems",),
+            help="operating system of the nodes, or several that will do",
+            example="Linux",
+        ),
+        Row(
+            key="only_nodes",
+            value=NODES,
+            fields=("needs.names",),
+            help="run on these nodes only",
+            example="node[1-5]",
+        ),
+        Row(key="avoid_nodes", value=NODES, fields=("needs.excluded",), help="run on none of these nodes"),
+        Row(
+            key="node_patterns",
+            value=NAMES,
+            fields=("needs.patterns",),
+            help="regular expressions: the whole name of a node matches one of them",
+            example="fast[0-9]+",
+        ),
+        Row(
+            key="avoid_patterns",
+            value=NAMES,
+            fields=("needs.excluded_patterns",),
+            help="regular expressions: the name of a node matches none of them",
+        ),
+        Row(
+            key="feature_patterns",
+            value=NAMES,
+            fields=("needs.feature_patterns",),
+            help="regular expressions: for each, the node has a feature that matches it",
+        ),
+        Row(
+            key="node_memory",
+            value=MEMORY,
+            fields=("needs.minimum_memory",),
+            help=f"memory {of_each}",
+            example="64 GB",
+        ),
+        Row(
+            key="node_disk",
+            value=MEMORY,
+            fields=("needs.minimum_disk",),
+            help=f"disk where tasks write {of_each}",
+            example="1 TB",
+        ),
+        Row(key="node_swap", value=MEMORY, fields=("needs.minimum_swap",), help=f"swap {of_each}"),
+        Row(
+            key="node_virtual",
+            value=MEMORY,
+            fields=("needs.minimum_virtual",),
+            help=f"memory and swap together {of_each}",
+        ),
+        Row(
+            key="node_speed",
+            value=SPEED,
+            fields=("needs.minimum_speed",),
+            help=f"speed {of_each}",
+            example="2.4 GHz",
+        ),
+        Row(
+            key="node_processors",
+            value=WHOLE,
+            fields=("needs.minimum_processors",),
+            help=f"processors {of_each}",
+            example=16,
+        ),
+    )
+
 
 JOB_ROWS = by_key(
     Row(key="name", value=TEXT, help="name of the job", example="first sweep"),
+    Row(key="description", value=TEXT, help="what it is for, in your own words"),
+    Row(key="job_group", value=TEXT, help="job group that it belongs to", example="night run"),
     Row(key="project", value=TEXT, help="project it is counted for"),
     Row(key="template", value=TEXT, help="job template"),
     Row(key="priority", value=PRIORITY, help="place in the queue", example="AboveNormal"),
@@ -43,6 +140,7 @@ JOB_ROWS = by_key(
     Row(key="nodes", value=BOUNDS, fields=_SIZE, help=f"whole nodes {_JOB_SIZE}"),
     Row(key="exclusive", value=FLAG, help="no other job on the nodes of this one"),
     Row(key="single_node", value=FLAG, help="all of the job on one node"),
+    Row(key="together", value=FLAG, help="all tasks start at the same time, or none"),
     Row(key="run_until_canceled", value=FLAG, help="hold the resources until it is canceled"),
     Row(key="requested_nodes", value=NODES, help="take nodes from these", example="node[1-5]"),
     Row(key="excluded_nodes", value=NODES, help="do not take these nodes"),
@@ -63,10 +161,33 @@ JOB_ROWS = by_key(
         example="4 GB",
     ),
     Row(key="process_memory", value=MEMORY, help="memory each process will need"),
+    *_needs("the job"),
     Row(key="order_by", value=ORDER, help="which nodes first", example=["memory", "-speed"]),
     Row(key="licences", value=LICENCES, help="licences of the cluster", example={"solver": 2}),
-    Row(key="parents", value=IDS, help="jobs that must have finished first", example=[12, 13]),
+    Row(key="parents", value=JOBS, help=f"{_AFTER} have finished", example=[12, 13]),
+    Row(
+        key="after_failure",
+        value=JOBS,
+        help=f"{_AFTER} have failed, or were canceled",
+        example=12,
+    ),
+    Row(key="after_exit", value=JOBS, help=f"{_AFTER} are over, however they ended"),
+    Row(key="after_start", value=JOBS, help=f"{_AFTER} have started"),
     Row(key="hold_until", value=MOMENT, help="do not start before"),
+    Row(
+        key="holds",
+        value=NAMES,
+        help="names of holds: it waits until each of them is released",
+        example=["data"],
+    ),
+    Row(key="end_by", value=MOMENT, help="it must have ended by then, or it is of no use"),
+    Row(key="suspendable", value=FLAG, help="it may be suspended, and go on later"),
+    Row(
+        key="resource_limits",
+        value=LIMITS,
+        help="limits of every process of every task: a number, or soft:hard",
+        example={"nofile": 1024, "cpu": "600:1200"},
+    ),
     Row(key="valid_exit_codes", value=CODES, help="exit codes that mean success", example=[0, "10..12"]),
     Row(key="fail_on_task_failure", value=FLAG, help="the first failed task fails the job"),
     Row(key="fail_dependent_tasks", value=FLAG, help="a failed task fails those that depend on it"),
@@ -108,6 +229,11 @@ TASK_ROWS = by_key(
     Row(key="run_time", value=SPAN, help="run time limit of each instance", example="20m"),
     Row(key="depends_on", value=NAMES, help="run after all tasks of these names", example=["prepare"]),
     Row(key="work_directory", value=TEXT, help="where it runs; else the home directory"),
+    Row(
+        key="private_directory",
+        value=FLAG,
+        help="run in a new directory below it, or below /tmp, which is removed when the task is over",
+    ),
     Row(key="stdin", value=TEXT, fields=("standard_input",), help="file for standard input"),
     Row(
         key="stdout",
@@ -118,6 +244,19 @@ TASK_ROWS = by_key(
     ),
     Row(key="stderr", value=TEXT, fields=("standard_error",), help="file for standard error"),
     Row(key="exclusive", value=FLAG, help="no other task on the node of this one"),
+    *_needs("the task"),
+    Row(
+        key="distribution",
+        value=DISTRIBUTION,
+        help="how its processes, or the instances of a sweep, are laid on nodes",
+        example={"per_node": 2},
+    ),
+    Row(
+        key="resource_limits",
+        value=LIMITS,
+        help="limits of every process, in place of the job's of the same name",
+        example={"core": 0},
+    ),
     Row(key="rerunnable", value=FLAG, help="may run again after a failure of the system; true if not said"),
     Row(key="required_nodes", value=NODES, help="the task needs all of these nodes"),
     Row(key="node_group", value=TEXT, help="run on nodes of this group"),
@@ -131,7 +270,24 @@ TASK_ROWS = by_key(
 )
 """Keys of a task."""
 
-TASKS = "tasks"
+ALTERNATIVE_ROWS = by_key(
+    *(JOB_ROWS[key] for key in SIZES),
+    *(JOB_ROWS[key] for key in ("run_time", "exclusive", "single_node", "requested_nodes", "excluded_nodes")),
+    *(JOB_ROWS[key] for key in ("node_groups", "memory_per_node", "process_memory", "licences")),
+    *_needs("the job"),
+)
+"""Keys of an alternative of the job; a key that is not there is as in the job."""
+
+TASK_ALTERNATIVE_ROWS = by_key(
+    *(TASK_ROWS[key] for key in SIZES),
+    TASK_ROWS["run_time"],
+    Row(key="sweep_end", value=WHOLE, fields=("end",), help="the last number of the sweep's range"),
+    *_needs("the task"),
+    TASK_ROWS["distribution"],
+)
+"""Keys of a task in an alternative; a key that is not there is as in the task."""
+
+TASKS, ALTERNATIVES, JOBS_TABLE, GROUP = "tasks", "alternatives", "jobs", "job_group"
 TASK_ONLY = tuple(key for key in TASK_ROWS if key not in JOB_ROWS)
 """Keys that make a file without tables of tasks the description of one task."""
 
@@ -144,24 +300,44 @@ MEANT = {
         "requested_nodes": "hosts hostname nodelist node_list node",
         "node_groups": "queue partition nodegroup pool",
         "memory_per_node": "mem memory ram",
+        "description": "comment",
+        "features": "feature constraint constraints needs",
+        "architecture": "arch architectures platform",
+        "system": "os opsys os_name operating_system systems",
+        "node_disk": "disk scratch tmp",
+        "node_swap": "swap",
+        "together": "gang",
+        "distribution": "layout tasks_per_node task_distribution",
+        "holds": "hold",
+        "end_by": "deadline",
+        "resource_limits": "limits ulimit rlimits",
+        "after_failure": "afternotok on_failure",
+        "after_exit": "afterany on_exit",
+        "after_start": "on_start",
+        "suspendable": "preemptable preemptible",
+        ALTERNATIVES: "alternative otherwise",
         "processors_per_node": "ppn cores_per_node cpus_per_node",
         "licences": "license licenses licence",
         "hold_until": "begin start_at not_before eligible",
         "email": "mail mail_user notify",
         "task_retry_limit": "retries retry",
-        "parents": "after_jobs parent",
+        "parents": "after_jobs parent afterok after_success on_success",
         "command": "cmd run script program executable exec",
         "sweep": "array range parametric values indices instances",
         "type": "kind",
-        "depends_on": "depend depends dependencies dependency after needs requires",
+        "depends_on": "depend depends dependencies dependency after requires",
+        "private_directory": "scratch_directory",
         "work_directory": "cwd workdir dir directory working_directory chdir wd",
         "stdin": "input standard_input",
         "stdout": "output out standard_output",
         "stderr": "error err standard_error",
         "environment": "env environment_variables variables export",
         "valid_exit_codes": "exit_codes success_codes",
-        TASKS: "task steps jobs",
+        TASKS: "task steps",
     }.items()
     for meant in words.split()
 }
 """Words of other systems, and the key that says the same."""
+
+OF_TASKS = {"memory_per_node": "node_memory", "processors_per_node": "distribution"}
+"""Keys of the job alone, and those that say the like of a task."""

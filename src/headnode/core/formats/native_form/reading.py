@@ -1,121 +1,152 @@
 """Reading the native form."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NoReturn
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from headnode.core.formats.fidelity import Report
 from headnode.core.formats.json_text import Path
-from headnode.core.formats.native_form.keys import JOB_ROWS, MEANT, SIZES, TASK_ONLY, TASK_ROWS, TASKS
+from headnode.core.formats.native_form.alternatives import alternatives
+from headnode.core.formats.native_form.job_links import waits
+from headnode.core.formats.native_form.key_reading import Fields, KeyReader
+from headnode.core.formats.native_form.keys import (
+    ALTERNATIVES,
+    GROUP,
+    JOB_ROWS,
+    JOBS_TABLE,
+    SIZES,
+    TASK_ONLY,
+    TASK_ROWS,
+    TASKS,
+)
 from headnode.core.formats.native_form.quantities import shown
-from headnode.core.formats.native_form.rows import Row
 from headnode.core.formats.native_form.texts import Found, read_text
-from headnode.core.formats.nearest import nearest
+from headnode.core.model.dependencies import FIELDS, Link
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec, UnitType
 from headnode.core.model.task import TaskSpec, TaskType
 
-Fields = dict[str, Any]
 _RUNNABLE = (TaskType.BASIC, TaskType.SWEEP)
 
 
-def read_job(data: bytes | str) -> tuple[JobSpec, Report]:
-    """Read a job in the native form, TOML or JSON.  The report is empty: all of it is understood.
+class NativeJobs(msgspec.Struct, frozen=True):
+    """The jobs of a file, and which of them wait for which."""
+
+    jobs: tuple[JobSpec, ...]
+    links: tuple[Link, ...] = ()
+
+
+def read_jobs(data: bytes | str) -> tuple[NativeJobs, Report]:
+    """Read the jobs of a file in the native form, TOML or JSON.  The report is empty: all is understood.
 
     Raises:  BadRequest with line and column: ``not-toml`` or as `read_json`, ``not-a-job``, ``unknown-key``
-             (with the nearest right one), ``unit-mismatch``, ``misplaced-key``, or what is wrong with
-             a value.
+             (with the nearest right one), ``unit-mismatch``, ``misplaced-key``, ``unknown-job``,
+             ``dependency-circle``, or what is wrong with a value.
     """
-    return _Reader(read_text(data)).job(), ()
+    text = read_text(data)
+    found = text.value
+    if isinstance(found, dict) and JOBS_TABLE in found:
+        return _several(text, found), ()
+    job = _Reader(text, ()).job()
+    for field in FIELDS.values():
+        strange = [one for one in getattr(job, field) if isinstance(one, str)]
+        if strange:
+            what = f"job: {field} names {strange[0][:60]!r}, and there is no other job in the file"
+            KeyReader(text).refuse((field,), "unknown-job", what, "write the number of a job")
+    return NativeJobs((job,)), ()
+
+
+def read_job(data: bytes | str) -> tuple[JobSpec, Report]:
+    """Read the only job of a file, as `read_jobs`.
+
+    Raises:  as `read_jobs`, and BadRequest ``several-jobs``.
+    """
+    found, report = read_jobs(data)
+    if len(found.jobs) != 1:
+        what = f"the file holds {len(found.jobs)} jobs, and one is wanted"
+        raise BadRequest(code="several-jobs", what=what, fix="write each into a file of its own")
+    return found.jobs[0], report
+
+
+def _several(text: Found, found: Mapping[str, Any]) -> NativeJobs:
+    """Return the jobs of a file that has a table for each."""
+    reader = KeyReader(text)
+    strange = next((key for key in found if key not in (JOBS_TABLE, GROUP)), None)
+    if strange is not None:
+        fix = f"write it below [[{JOBS_TABLE}]]; above them stands {GROUP} only"
+        what = f"{strange[:60]!r} stands above the jobs"
+        reader.refuse((strange,), "misplaced-key", what, fix)
+    tables = found[JOBS_TABLE]
+    if not isinstance(tables, list) or not tables:
+        what = f"{JOBS_TABLE} is {shown(tables)}, not a list of jobs"
+        reader.refuse((JOBS_TABLE,), "value", what, f"write [[{JOBS_TABLE}]], and below it the job")
+    jobs = [_Reader(text, (JOBS_TABLE, number)).job() for number in range(len(tables))]
+    if GROUP in found:
+        group = reader.value(JOB_ROWS[GROUP], found[GROUP], "file", (GROUP,))
+        jobs = [replace(job, job_group=job.job_group or group) for job in jobs]
+    return NativeJobs(*waits(jobs, reader))
 
 
 class _Reader:
-    """Reads one file."""
+    """Reads one job, which stands at `path` of a file."""
 
-    def __init__(self, text: Found) -> None:
-        self._text = text
-        self._unit: UnitType | None = None
+    def __init__(self, text: Found, path: Path) -> None:
+        self._path, self._reader = path, KeyReader(text)
+        self._whose = f"job {int(path[-1]) + 1}" if path else "job"
+        self._found = text.value
+        for step in path:
+            self._found = self._found[step]
 
     def job(self) -> JobSpec:
-        """Return the job."""
-        found = self._text.value
+        """Return the job; what it waits for may still be a name."""
+        found, reader = self._found, self._reader
         if not isinstance(found, dict):
-            self._refuse((), "not-a-job", "the file is not a table of keys", 'write command = "./run"')
+            what = (
+                f"{self._whose} is not a table of keys" if self._path else "the file is not a table of keys"
+            )
+            reader.refuse(self._path, "not-a-job", what, 'write command = "./run"')
         own = [key for key in found if key in TASK_ONLY]
         if own and TASKS in found:
-            what = f"{own[0]!r} stands in the job, which has tasks of its own"
-            self._refuse((own[0],), "misplaced-key", what, f"write it below [[{TASKS}]]")
+            what = f"{own[0]!r} stands in the {self._whose}, which has tasks of its own"
+            reader.refuse((*self._path, own[0]), "misplaced-key", what, f"write it below [[{TASKS}]]")
         of_task = {key for key in found if key in TASK_ONLY or (own and key in SIZES)}
-        fields = self._fields({key: found[key] for key in found if key not in of_task}, JOB_ROWS, "job", ())
+        aside = {*of_task, TASKS, ALTERNATIVES}
+        said = {key: value for key, value in found.items() if key not in aside}
+        fields = reader.fields(said, JOB_ROWS, self._whose, self._path)
         if own:
-            task = self._task({key: found[key] for key in found if key in of_task}, "job", ())
+            task = self._task({key: found[key] for key in found if key in of_task}, self._whose, self._path)
             tasks: tuple[TaskSpec, ...] = (task,)
         else:
             tasks = tuple(self._tasks(found.get(TASKS, [])))
-        return JobSpec(**fields, unit=self._unit or UnitType.PROCESSOR, tasks=tasks)
+        spec = JobSpec(**fields, unit=reader.unit or UnitType.PROCESSOR, tasks=tasks)
+        if ALTERNATIVES not in found:
+            return spec
+        path = (*self._path, ALTERNATIVES)
+        return replace(
+            spec, alternatives=alternatives(found[ALTERNATIVES], spec, reader, path, alone=bool(own))
+        )
 
     def _tasks(self, found: Any) -> Iterable[TaskSpec]:
-        if not isinstance(found, list):
-            self._refuse((TASKS,), "value", f"{TASKS} is {shown(found)}, not a list", f"write [[{TASKS}]]")
-        for number, one in enumerate(found):
-            path: Path = (TASKS, number)
-            if not isinstance(one, dict):
-                what = f"task {number + 1} is {shown(one)}, not a table"
-                self._refuse(path, "value", what, f'write [[{TASKS}]], and below it command = "./run"')
-            yield self._task(one, f"task {number + 1}", path)
+        tables: Sequence[Mapping[str, Any]] = self._reader.tables(
+            found, TASKS, (*self._path, TASKS), 'command = "./run"'
+        )
+        whose = "task" if not self._path else f"{self._whose}: task"
+        for number, one in enumerate(tables):
+            yield self._task(one, f"{whose} {number + 1}", (*self._path, TASKS, number))
 
     def _task(self, found: Mapping[str, Any], whose: str, path: Path) -> TaskSpec:
-        fields = self._fields(found, TASK_ROWS, whose, path)
+        fields = self._reader.fields(found, TASK_ROWS, whose, path)
         if "sweep" in found:
             fields.setdefault("kind", TaskType.SWEEP)
         fields.setdefault("rerunnable", fields.get("kind", TaskType.BASIC) in _RUNNABLE)
+        self._check_closed(fields, found, whose, path)
+        return TaskSpec(**fields)
+
+    def _check_closed(self, fields: Fields, found: Mapping[str, Any], whose: str, path: Path) -> None:
         for bound in ("minimum", "maximum"):
             if fields.get(bound, 1) is None:
                 key = next(key for key in SIZES if key in found)
                 what = f"{whose}: {key} leaves the size of a task open"
-                self._refuse((*path, key), "size", what, 'write numbers, for example 4 or "2-8"')
-        return TaskSpec(**fields)
-
-    def _fields(self, found: Mapping[str, Any], rows: Mapping[str, Row], whose: str, path: Path) -> Fields:
-        """Read every key by its row."""
-        fields: Fields = {}
-        for key, value in found.items():
-            if key == TASKS and whose == "job":
-                continue
-            row = rows.get(key)
-            if row is None:
-                self._refuse_key(key, rows, whose, path)
-            if key in SIZES:
-                self._count(key, found, whose, path)
-            read = self._value(row, value, whose, (*path, key))
-            fields |= zip(row.filled, read if len(row.filled) > 1 else (read,), strict=True)
-        return fields
-
-    def _count(self, key: str, found: Mapping[str, Any], whose: str, path: Path) -> None:
-        """Take what a size counts as that of the file, or refuse another one."""
-        others = [size for size in SIZES if size != key and (size in found or SIZES[size] is self._unit)]
-        if others:
-            what = f"{whose}: {key} beside {others[0]}: a job and its tasks count one of them"
-            fix = f"write {others[0]} here too, or {key} everywhere"
-            self._refuse((*path, key), "unit-mismatch", what, fix)
-        self._unit = SIZES[key]
-
-    def _value(self, row: Row, value: Any, whose: str, path: Path) -> Any:
-        try:
-            return row.value.read(value)
-        except BadRequest as wrong:
-            self._refuse(path, wrong.code, f"{whose}: {row.key}: {wrong.what}", wrong.fix)
-
-    def _refuse_key(self, key: str, rows: Mapping[str, Row], whose: str, path: Path) -> NoReturn:
-        known = (*rows, *TASK_ONLY, TASKS) if whose == "job" else tuple(rows)
-        meant = MEANT.get(key.lower(), "")
-        meant = meant if meant in known else nearest(key, known)
-        if whose != "job" and not meant and (key in JOB_ROWS or key == TASKS):
-            fix = f"it belongs to the job: write it above the first [[{TASKS}]]"
-        elif meant:
-            fix = f"did you mean {meant!r}?"
-        else:
-            fix = f"the keys are {', '.join(known)}"
-        self._refuse((*path, key), "unknown-key", f"{whose}: there is no key {key[:60]!r}", fix)
-
-    def _refuse(self, path: Path, code: str, what: str, fix: str) -> NoReturn:
-        raise BadRequest(code=code, what=f"{self._text.find(path)}: {what}", fix=fix)
+                self._reader.refuse((*path, key), "size", what, 'write numbers, for example 4 or "2-8"')

@@ -9,6 +9,7 @@ from typing import Any, NoReturn, Protocol
 
 import msgspec
 
+from headnode.core.formats.crowds import refuse_crowd
 from headnode.core.formats.json_faults import MOST_DEPTH
 from headnode.core.formats.json_text import Path, read_json
 from headnode.core.formats.native_form.toml_places import key_places
@@ -16,7 +17,9 @@ from headnode.core.formats.text_places import Place, Text, decode
 from headnode.core.model.errors import BadRequest
 
 MOST_CHARACTERS = 4_000_000  # of a TOML text
+_EACH_KEY, _EACH_VALUE, _EACH_TABLE = 450, 200, 900  # bytes that one takes at most while TOML is read
 _SAID = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
+_LONG_NUMBER = re.compile(r"[=\[,][ \t\r\n]*+[-+]?+[0-9][0-9A-Fa-fxob_.+-]{5000}")
 _DEEP_KEY = re.compile(
     r"""(?:^|[{,\[])[ \t]*+(?:(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){64}""", re.MULTILINE
 )
@@ -72,7 +75,16 @@ def _read_toml(text: str) -> TomlText:
             what=f"the text has {len(text)} characters, more than the {MOST_CHARACTERS} of a TOML file",
             fix="say repetitions as a sweep, or write it as JSON",
         )
+    things = {
+        "keys": (text.count("="), _EACH_KEY),
+        "values": (text.count(","), _EACH_VALUE),
+        "tables": (text.count("["), _EACH_TABLE),
+    }
+    refuse_crowd(len(text), things)
     found = Text(text)
+    number = _LONG_NUMBER.search(text)
+    if number:
+        found.refuse(number.start() + 1, "not-toml", "not TOML: a number of thousands of digits", _FIX)
     deep = _DEEP_KEY.search(text)
     if deep:
         found.refuse(deep.start(), "too-deep", "a key of more than 64 parts", "no job needs so many")
@@ -90,14 +102,16 @@ def _read_toml(text: str) -> TomlText:
 def _refuse_syntax(found: Text, said: str) -> NoReturn:
     parts = _SAID.fullmatch(said)
     what = parts[1] if parts else "a value that cannot be kept"
-    sentence = f"not TOML: {what[:1].lower()}{what[1:].partition(';')[0]}"
+    sentence, fix = f"not TOML: {what[:1].lower()}{what[1:].partition(';')[0]}", _FIX
+    if what == "Cannot overwrite a value":
+        sentence, fix = "a key is here for the second time", "write it once"
     if parts and parts[2]:
         place = Place(int(parts[2]), max(int(parts[3]) - 1, 0))
     elif parts:
         place = found.place(len(found.text.rstrip()))
     else:
         place = Place(1, 0)
-    raise BadRequest(code="not-toml", what=f"{place}: {sentence}", fix=_FIX)
+    raise BadRequest(code="not-toml", what=f"{place}: {sentence}", fix=fix)
 
 
 def _is_deep(value: Any) -> bool:

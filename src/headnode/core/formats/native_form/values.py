@@ -77,11 +77,12 @@ def _write_names(names: tuple[str, ...]) -> str | list[str]:
     return names[0] if len(names) == 1 else list(names)
 
 
-def _ids(value: Any) -> tuple[int, ...]:
-    ids = value if isinstance(value, list) else [value]
-    if not all(type(one) is int for one in ids):
+def _jobs(value: Any) -> tuple[int | str, ...]:
+    """Read ids of jobs, and names of jobs of the same file."""
+    jobs = value if isinstance(value, list) else [value]
+    if not all(type(one) in (int, str) for one in jobs):
         refuse("value", f"{shown(value)} is not a job id, nor a list of them", "write 12, or [12, 13]")
-    return tuple(ids)
+    return tuple(jobs)
 
 
 def _pairs(value: Any) -> dict[str, str]:
@@ -201,11 +202,11 @@ NAMES = Value(
     {"anyOf": [_TEXT, {"type": "array", "items": _TEXT}]},
 )
 NODES = Value("names of nodes, or sets like node[1-5]", parse_nodes, format_nodes, NAMES.schema)
-IDS = Value(
-    "a job id, or a list of them",
-    _ids,
+JOBS = Value(
+    "a job id, or a list of them; names of jobs of the same file",
+    _jobs,
     list,
-    {"anyOf": [{"type": "integer"}, {"type": "array", "items": {"type": "integer"}}]},
+    {"anyOf": [_SAME, {"type": "array", "items": _SAME}]},
 )
 PAIRS = Value("names with texts", _pairs, dict, {"type": "object", "additionalProperties": _SAME})
 SPAN = Value("a span of time: 90s, 1h30m, 2d, infinite", parse_span, format_span, _TEXT)

@@ -4,9 +4,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
-from headnode.core.formats.fidelity import Report
-from headnode.core.formats.native_form.keys import JOB_ROWS, SIZES, TASK_ROWS, TASKS
+from headnode.core.formats.fidelity import Item, Kind, Report
+from headnode.core.formats.links import Link
+from headnode.core.formats.native_form.alternatives import alternative_table, fits_alone
+from headnode.core.formats.native_form.job_links import named
+from headnode.core.formats.native_form.keys import (
+    ALTERNATIVES,
+    GROUP,
+    JOB_ROWS,
+    JOBS_TABLE,
+    SIZES,
+    TASK_ROWS,
+    TASKS,
+)
 from headnode.core.formats.native_form.rows import Row
 from headnode.core.formats.native_form.toml_writing import toml
 from headnode.core.formats.native_form.values import Moment
@@ -27,15 +39,47 @@ def write_job(spec: JobSpec, form: str = TOML) -> tuple[bytes, Report]:
 
     Raises:  BadRequest ``dialect`` when there is no such form, ``not-unicode``.
     """
+    return _written(job_document(spec), form), ()
+
+
+def write_jobs(jobs: Sequence[JobSpec], links: Sequence[Link] = (), form: str = TOML) -> tuple[bytes, Report]:
+    """Write jobs that come in one file, and by name which of them wait for which.
+
+    The report tells of those that had to be given another name.
+    Raises:  as `write_job`.
+    """
+    if len(jobs) == 1 and not links:
+        return write_job(jobs[0], form)
+    own, waits = named(jobs, links)
+    groups = {job.job_group for job in own}
+    group = groups.pop() if len(groups) == 1 else ""
+    tables = []
+    for job, names in zip(own, waits, strict=True):
+        table = job_document(replace(job, job_group="") if group else job)
+        for key, parents in names.items():
+            table[key] = [*table.get(key, []), *parents]
+        tables.append(table)
+    renamed = tuple(
+        Item(
+            Kind.APPROXIMATED,
+            f"job {number}",
+            f"name: it is called {new.name!r}, by which others wait for it",
+        )
+        for number, (old, new) in enumerate(zip(jobs, own, strict=True), 1)
+        if old.name != new.name
+    )
+    return _written(({GROUP: group} if group else {}) | {JOBS_TABLE: tables}, form), renamed
+
+
+def _written(document: Mapping[str, Any], form: str) -> bytes:
     if form not in (TOML, JSON):
         raise BadRequest(
             code="dialect", what=f"there is no native form {form!r}", fix=f"write {TOML} or {JSON}"
         )
-    document = job_document(spec)
     try:
         if form == TOML:
-            return toml(document).encode(), ()
-        return msgspec.json.format(msgspec.json.encode(_plain(document)), indent=2) + b"\n", ()
+            return toml(document).encode()
+        return msgspec.json.format(msgspec.json.encode(_plain(document)), indent=2) + b"\n"
     except UnicodeEncodeError as wrong:
         what = "a text of the job is not Unicode: it holds half of a surrogate pair"
         raise BadRequest(code="not-unicode", what=what, fix="correct the job's texts") from wrong
@@ -45,17 +89,22 @@ def job_document(spec: JobSpec) -> dict[str, Any]:
     """Return the keys and values of the job's file, only what differs from the defaults."""
     job = _keys(spec, _JOB_DEFAULTS, JOB_ROWS)
     tasks = [_task(task, spec.unit) for task in spec.tasks]
-    if _is_one_task(spec, tasks):
+    alone = _is_one_task(spec, tasks)
+    others = [alternative_table(one, spec, alone=alone) for one in spec.alternatives]
+    below = {ALTERNATIVES: others} if others else {}
+    if alone:
         size = _size(spec.tasks[0], spec.unit) if spec.unit is not UnitType.PROCESSOR else {}
-        return _ordered({**job, **tasks[0], **size}, ("name", *TASK_ROWS, *JOB_ROWS))
+        return _ordered({**job, **tasks[0], **size}, ("name", *TASK_ROWS, *JOB_ROWS)) | below
     if (spec.minimum, spec.maximum) != (None, None) or spec.unit is not UnitType.PROCESSOR:
         job |= _size(spec, spec.unit)
-    return _ordered(job, JOB_ROWS) | ({TASKS: tasks} if tasks else {})
+    return _ordered(job, JOB_ROWS) | below | ({TASKS: tasks} if tasks else {})
 
 
 def _is_one_task(spec: JobSpec, tasks: Sequence[Mapping[str, Any]]) -> bool:
     """Whether the file needs no table for its task: it has one, and says nothing that the job says too."""
     if len(tasks) != 1 or (spec.minimum, spec.maximum) != (None, None):
+        return False
+    if not all(map(fits_alone, spec.alternatives)):
         return False
     shared = JOB_ROWS.keys() & TASK_ROWS.keys() - SIZES.keys()
     return "command" in tasks[0] and not tasks[0].keys() & shared
@@ -88,8 +137,8 @@ def _keys(spec: JobSpec | TaskSpec, defaults: JobSpec | TaskSpec, rows: Mapping[
     for key, row in rows.items():
         if key in SIZES:
             continue
-        values = tuple(getattr(spec, field) for field in row.filled)
-        if values != tuple(getattr(defaults, field) for field in row.filled):
+        values = row.taken(spec)
+        if values != row.taken(defaults):
             found[key] = row.value.write(values if len(values) > 1 else values[0])
     return found
 

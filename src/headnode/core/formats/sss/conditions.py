@@ -6,6 +6,7 @@ Source: SSS 3.1.0, "ResourceLimit", "Dependency", "TaskDistribution", "Extension
 import re
 from enum import StrEnum
 
+from headnode.core.formats.links import Condition as Condition
 from headnode.core.formats.sss.properties import Property
 from headnode.core.formats.sss.value_types import parse_count
 from headnode.core.model.errors import BadRequest
@@ -41,22 +42,10 @@ class LimitKind(StrEnum):
 
 
 class Limit(Property, frozen=True, kw_only=True, tag=True, omit_defaults=True, gc=False):
-    """A ResourceLimit, spelled as in `LIMITS` where it is one of them.
-
-    Will become a limit of the processes (setrlimit); the model has no place for it yet.
-    """
+    """A ResourceLimit, spelled as in `LIMITS` where it is one of them."""
 
     called: str
     kind: LimitKind | None = None
-
-
-class Condition(StrEnum):
-    """What must have become of the job that is waited for."""
-
-    ON_START = "OnStart"
-    ON_SUCCESS = "OnSuccess"
-    ON_FAILURE = "OnFailure"
-    ON_EXIT = "OnExit"
 
 
 class Designator(StrEnum):
@@ -67,10 +56,7 @@ class Designator(StrEnum):
 
 
 class Dependency(Property, frozen=True, kw_only=True, tag=True, omit_defaults=True, gc=False):
-    """Another job that must have started or ended first.
-
-    Will become an edge between jobs.  ``parents`` of the model knows OnSuccess by id only.
-    """
+    """Another job that must have started or ended first."""
 
     condition: Condition | None = None
     designator: Designator | None = None
@@ -96,7 +82,7 @@ class DistributionKind(StrEnum):
 
 
 class Distribution(Property, frozen=True, kw_only=True, tag=True, omit_defaults=True, gc=False):
-    """A TaskDistribution.  The model has no place for it yet."""
+    """A TaskDistribution."""
 
     kind: DistributionKind
 
@@ -113,10 +99,7 @@ class Distribution(Property, frozen=True, kw_only=True, tag=True, omit_defaults=
 
 
 class Extension(Property, frozen=True, kw_only=True, tag=True, omit_defaults=True, gc=False):
-    """A property that the document has no element for, by its name and the `type` of its user.
-
-    Will become an entry of ``extensions``; those of Headnode itself may come to mean something.
-    """
+    """A property that the document has no element for, by its name and the `type` of its user."""
 
     called: str = ""
     type: str = ""

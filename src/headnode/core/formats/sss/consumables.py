@@ -53,8 +53,6 @@ class Consumable(Property, frozen=True, kw_only=True, tag=True, omit_defaults=Tr
 
     `metric` is Total, Average, Min, Max or a word of the resource's own; `consumption_rate` is the fraction
     really used.
-    Will become: Processors the minimum and maximum of the job or task; Memory ``minimum_memory``; Disk and
-    Swap have no place in the model yet; in Delivered, the amounts of accounting.
     """
 
     units: str = ""
@@ -78,11 +76,7 @@ class Consumable(Property, frozen=True, kw_only=True, tag=True, omit_defaults=Tr
 
 
 class Resource(Consumable, frozen=True, kw_only=True, tag=True, omit_defaults=True, gc=False):
-    """A consumable by name, such as ``License`` of type ``MATLAB``.
-
-    Will become a ``Licence`` of the feature `type` when it is called License, else a consumable of the
-    cluster, for which the model has no place yet.
-    """
+    """A consumable by name, such as ``License`` of type ``MATLAB``."""
 
     called: str
     type: str = ""

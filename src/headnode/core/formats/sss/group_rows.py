@@ -16,7 +16,6 @@ JOB_GROUP_ROWS = (
         places=_GROUP,
         appearance=Need.MUST,
         compliance=Need.MUST,
-        becomes="the id of the job group in its owner's words",
         source=_T1,
     ),
     Row(
@@ -24,7 +23,6 @@ JOB_GROUP_ROWS = (
         name_3_0="JobGroupName",
         places=_GROUP,
         compliance=Need.SHOULD,
-        becomes="the name of the job group",
         source=_T1,
     ),
     Row(
@@ -32,15 +30,13 @@ JOB_GROUP_ROWS = (
         name_3_0="JobGroupState",
         places=_GROUP,
         compliance=Need.SHOULD,
-        becomes="written from the states of its jobs; not input",
         source=_T1,
     ),
-    Row(name="Description", places=_GROUP, becomes="kept", source=_T1),
+    Row(name="Description", places=_GROUP, source=_T1),
     Row(
         name="CreationTime",
         type=MOMENT,
         places=_GROUP,
-        becomes="when it was submitted; not input",
         source=_T1,
     ),
 )
@@ -50,7 +46,6 @@ TASK_GROUP_ROWS = (
         name="Id",
         name_3_0="TaskGroupId",
         places=_TASKS,
-        becomes="kept; what TaskGroup references mean",
         source=_T5,
     ),
     Row(
@@ -58,7 +53,6 @@ TASK_GROUP_ROWS = (
         name_3_0="TaskGroupName",
         places=_TASKS,
         compliance=Need.SHOULD,
-        becomes="TaskSpec.name",
         source=_T5,
     ),
     Row(
@@ -66,7 +60,6 @@ TASK_GROUP_ROWS = (
         type=COUNT,
         places=_TASKS,
         compliance=Need.MUST,
-        becomes="the instances of the task",
         source=_T5,
     ),
 )
@@ -76,7 +69,6 @@ TASK_ROWS = (
         name="Id",
         name_3_0="TaskId",
         places=_TASK,
-        becomes="the number of the instance, where it is one",
         source=_T6,
     ),
     Row(
@@ -84,7 +76,6 @@ TASK_ROWS = (
         name_3_0="SessionId",
         type=INTEGER,
         places=_TASK,
-        becomes="written from the shepherd's session; not input",
         source=_T6,
     ),
     Row(
@@ -92,7 +83,6 @@ TASK_ROWS = (
         name_3_0="ProcessId",
         type=INTEGER,
         places=_TASK,
-        becomes="written from the process of the instance; not input",
         source="SSS 3.1.0, Example 25-3: in no table",
     ),
 )

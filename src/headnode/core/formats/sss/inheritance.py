@@ -114,11 +114,15 @@ def shared(outer: Scope, own: AnyScope) -> AnyScope:
     What a job is called, who pays, and what it was delivered is not its task groups' own.
     """
     requested = outer.requested
+    properties = tuple(one for one in outer.properties if one.name in _SHARED)
+    runs = requested and _shared_runs(requested.properties)
     passed = Task(
-        properties=tuple(one for one in outer.properties if one.name in _SHARED),
-        requested=requested and replace(requested, properties=_shared_runs(requested.properties)),
+        properties=properties,
+        requested=requested and replace(requested, properties=runs) if runs else None,
     )
-    return replace(own, **_merged(passed, own))
+    if own.properties or own.requested or own.delivered:
+        return replace(own, **_merged(passed, own))
+    return replace(own, properties=_environments(passed.properties), requested=passed.requested)
 
 
 def _shared_runs(properties: Sequence[Property]) -> tuple[Property, ...]:

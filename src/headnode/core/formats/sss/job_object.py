@@ -3,10 +3,9 @@
 A document is kept as it was written: defaults are not merged, implicit task groups and tasks are not
 written out.  `inheritance` does both, on a copy.
 
-How the pieces will become Headnode's: a JobGroup a job group, its jobs a graph by their Dependencies; a Job a
-job; its TaskGroups tasks that start together on nodes that suit each (the model lacks the gang and a request
-for each task); TaskCount the instances of such a task; explicit Tasks its instances (Delivered: where they
-ran, and their session and process); Files scripts that are stored with the job.
+A JobGroup becomes jobs of one group, a graph by their Dependencies; a Job a job; its TaskGroups tasks that
+start together on nodes that suit each; TaskCount the instances of such a task; explicit Tasks its instances;
+Files scripts that stand in the command.
 Source: SSS 3.1.0, "JobGroup", "Job and JobDefaults", "TaskGroup and TaskGroupDefaults",
 "Task and TaskDefaults".
 """
@@ -33,7 +32,10 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults=Tr
 
     def value(self, name: str) -> Value:
         """Return the value of the first property called `name`; None when it is not set."""
-        return next((found.value for found in self.all(name)), None)
+        for found in self.properties:
+            if found.name == name:
+                return found.value
+        return None
 
     @property
     def id(self) -> str:

@@ -63,10 +63,7 @@ class Property(
 
 
 class Kept(Property, frozen=True, kw_only=True, tag=True, omit_defaults=True, gc=False):
-    """An element that is not understood: it has no effect and is written back as it was.
-
-    Will become an entry of ``extensions`` of the job or task.
-    """
+    """An element that is not understood: it has no effect and is written back as it was."""
 
     xml: str
 

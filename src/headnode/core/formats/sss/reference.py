@@ -32,8 +32,8 @@ def _parts() -> Iterator[str]:
 
 
 def _properties() -> Iterator[str]:
-    yield "| 3.1.0 | 3.0.3 | also read | type | in | how often | support | becomes | source |"
-    yield "|---|---|---|---|---|---|---|---|---|"
+    yield "| 3.1.0 | 3.0.3 | also read | type | in | how often | support | source |"
+    yield "|---|---|---|---|---|---|---|---|"
     for row in ROWS:
         also = ", ".join(f"`{name}`" for name in row.also)
         often = "must" if row.appearance is Need.MUST else "any number" if row.many else "once"
@@ -45,7 +45,6 @@ def _properties() -> Iterator[str]:
             _places(row),
             often,
             row.compliance.value,
-            row.becomes,
             row.source,
         )
 

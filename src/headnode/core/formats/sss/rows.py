@@ -59,7 +59,6 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     concerns: Concern = Concern.JOB  # of those that may be requested
     appearance: Need = Need.MAY
     compliance: Need = Need.MAY
-    becomes: str = ""  # what it will be in Headnode
     source: str
 
     def name_in(self, version: Version) -> str:

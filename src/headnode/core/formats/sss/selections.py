@@ -19,8 +19,6 @@ class Selection(Property, frozen=True, kw_only=True, tag=True, omit_defaults=Tru
     """A Node or a Feature: a name, or several by `aggregation`.
 
     A comparison ``Match`` says the same as the aggregation Pattern, and is read as that.
-    Will become: Node in Requested ``requested_nodes`` (the model lacks patterns), in Delivered the nodes of
-    the allocation; Feature a property that nodes must have (the model has node groups only).
     """
 
     aggregation: Aggregation | None = None

@@ -22,20 +22,13 @@ class Redirect(StrEnum):
 
 
 class Stream(Property, frozen=True, kw_only=True, tag=True, omit_defaults=True, gc=False):
-    """InputFile, OutputFile or ErrorFile.  Several of them take effect in their order.
-
-    Will become ``standard_input``, ``standard_output`` and ``standard_error`` of the task.  Merge with
-    another stream is the same path for both; the model lacks appending, and closing an input.
-    """
+    """InputFile, OutputFile or ErrorFile.  Several of them take effect in their order."""
 
     redirects: tuple[Redirect, ...] = ()
 
 
 class Notifications(Property, frozen=True, kw_only=True, tag=True, omit_defaults=True, gc=False):
-    """Events, with commas between them, that are told to `uri`.
-
-    Will become ``notify_on_start``, ``notify_on_completion`` and ``email``; other events have no place yet.
-    """
+    """Events, with commas between them, that are told to `uri`."""
 
     uri: str = ""
 
@@ -50,7 +43,7 @@ class Variable(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
 
 
 class Environment(Property, frozen=True, kw_only=True, tag=True, omit_defaults=True, gc=False):
-    """Variables of the job or task.  Will become its ``environment``."""
+    """Variables of the job or task."""
 
     name: str = "Environment"
     variables: tuple[Variable, ...] = ()

@@ -4,6 +4,7 @@ Source: SSS 3.1.0, the syntax of each element.
 """
 
 from collections.abc import Mapping
+from functools import cache
 
 import msgspec
 
@@ -172,6 +173,7 @@ ROW_OF: Mapping[tuple[Place, str], Row] = {
 """The row of each property by its place and its name in 3.1.0; of Network the consumable."""
 
 
+@cache
 def names_in(place: Place, version: Version) -> list[str]:
     """Return the names of all that may stand in `place`, for hints."""
     names = [row.name_in(version) for row in ROWS if place in row.places]

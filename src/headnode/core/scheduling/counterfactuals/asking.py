@@ -40,7 +40,8 @@ class Asking:
 
     def could_start(self, subject: Subject) -> bool:
         """Return whether the subject could be placed if nobody was before it; if not, no policy starts it."""
-        return fit(fewest(need_of(subject.request, self._terrain)), self._board) is not None
+        options = (subject.request, *subject.request.others)
+        return any(fit(fewest(need_of(one, self._terrain)), self._board) is not None for one in options)
 
     def outcome(self, subject: Subject) -> Probing[Outcome | None]:
         """Return what the policy would do for the subject, or None if no more plans may be asked for."""

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from headnode.core.model.job import JobRequest, Licence, NodeGroupOp
+from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.quantities import FOREVER, HIGHEST, Priority, Seconds
 from headnode.core.scheduling.counterfactuals.subject import Subject
 from headnode.core.scheduling.decision import Plan
@@ -20,6 +21,8 @@ LONGEST_LIMIT = 366 * 1440  # minutes; the longest run time limit proposed to a 
 NO_BOUND = 0  # for a bound of a node's memory or processors: any will do
 REMOVED = 0  # for what a job has or has not: it has it no more
 MINUTE = 60.0
+_Asked = tuple[NodeNeeds, str]
+"""What parts demand of nodes, and their node group."""
 
 
 class What(StrEnum):
@@ -33,6 +36,8 @@ class What(StrEnum):
     REQUESTED_NODES = "requested-nodes"
     EXCLUDED_NODES = "excluded-nodes"
     REQUIRED_NODES = "required-nodes"
+    NODE_NEED = "node-need"  # `about` is a field of `NodeNeeds`
+    TASK_NODES = "task-nodes"  # `about` are numbers of parts of the request, such as ``2,3``
     NODE_GROUP = "node-group"  # `about` names it, or is empty for all of them
     UNIFORM = "uniform-node-group"
     MINIMUM_MEMORY = "minimum-memory"  # MB of a node
@@ -81,6 +86,7 @@ def axes_of(subject: Subject, view: View, plan: Plan, room: Room) -> tuple[Axis,
         *_licences(subject),
         *_memory(subject),
         *_nodes(subject),
+        *_needs(subject),
         *_bounds(subject, view),
         *_priority(subject, view, room),
     )
@@ -117,7 +123,10 @@ def asked_size(request: JobRequest) -> int:
 
 
 def _sizes(subject: Subject, room: Room) -> Iterator[Axis]:
+    """Yield how much smaller it could be; a gang is as large as its tasks."""
     request = subject.request
+    if request.together:
+        return
     needed = max(1, request.node_share, len({name.casefold() for name in request.required_nodes}))
     size = asked_size(request)
     least = max(needed, min(size, room.most if request.start_at_maximum else room.least))
@@ -177,7 +186,7 @@ def _nodes(subject: Subject) -> Iterator[Axis]:
     if request.excluded_nodes:
         yield Axis(What.EXCLUDED_NODES, "", (REMOVED,), _set(excluded_nodes=()))
     if request.required_nodes:
-        yield Axis(What.REQUIRED_NODES, "", (REMOVED,), _set(required_nodes=()))
+        yield Axis(What.REQUIRED_NODES, "", (REMOVED,), _without_required)
     groups = tuple(dict.fromkeys(request.node_groups))
     if len(groups) > 1 and request.node_group_op is NodeGroupOp.UNIFORM:
         yield Axis(What.UNIFORM, "", (REMOVED,), _set(node_group_op=NodeGroupOp.UNION))
@@ -186,6 +195,52 @@ def _nodes(subject: Subject) -> Iterator[Axis]:
             yield Axis(What.NODE_GROUP, group, (REMOVED,), _outside(group))
     elif groups:
         yield Axis(What.NODE_GROUP, "", (REMOVED,), _set(node_groups=()))
+
+
+def _needs(subject: Subject) -> Iterator[Axis]:
+    """Yield each thing that it demands of all its nodes, and the nodes that tasks of one kind demand."""
+    for field in NodeNeeds.__struct_fields__:
+        if getattr(subject.request.needs, field) != getattr(ANY_NODE, field):
+            yield Axis(What.NODE_NEED, field, (REMOVED,), _without_need(field))
+    for asked, numbers in _parts_by_nodes(subject.request).items():
+        yield Axis(What.TASK_NODES, ",".join(map(str, numbers)), (REMOVED,), _on_any_node(asked))
+
+
+def _without_need(field: str) -> Callable[[Subject, int], Subject]:
+    def change(subject: Subject, _: int) -> Subject:
+        left = msgspec.structs.replace(subject.request.needs, **{field: getattr(ANY_NODE, field)})
+        return _asking(subject, needs=left)
+
+    return change
+
+
+def _parts_by_nodes(request: JobRequest) -> dict[_Asked, list[int]]:
+    """Return the numbers (from 1) of the parts that demand something of their nodes, by what that is."""
+    alike: dict[_Asked, list[int]] = {}
+    for number, part in enumerate(request.parts, start=1):
+        if part.needs != ANY_NODE or part.node_group:
+            alike.setdefault((part.needs, part.node_group), []).append(number)
+    return alike
+
+
+def _on_any_node(asked: _Asked) -> Callable[[Subject, int], Subject]:
+    """Let parts that demand this of their nodes demand nothing; of what is shared they are then no part."""
+
+    def change(subject: Subject, _: int) -> Subject:
+        together, parts = subject.request.together, []
+        for part in subject.request.parts:
+            if (part.needs, part.node_group) != asked:
+                parts.append(part)
+            elif together or part.apart or part.whole:
+                parts.append(msgspec.structs.replace(part, needs=ANY_NODE, node_group=""))
+        return _asking(subject, parts=tuple(parts))
+
+    return change
+
+
+def _without_required(subject: Subject, _: int) -> Subject:
+    parts = tuple(msgspec.structs.replace(part, required_nodes=()) for part in subject.request.parts)
+    return _asking(subject, required_nodes=(), parts=parts)
 
 
 def _outside(group: str) -> Callable[[Subject, int], Subject]:

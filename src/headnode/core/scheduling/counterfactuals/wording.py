@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
 from headnode.core.model.job import JobRequest, NodeGroupOp
+from headnode.core.model.node_needs import NodeNeeds
+from headnode.core.model.node_words import in_words as needs_in_words
 from headnode.core.model.quantities import (
     FOREVER,
     HIGHEST,
@@ -78,6 +80,19 @@ def _wishes(asked: JobRequest) -> Iterator[str]:
         yield f" with at least {counted(asked.minimum_processors_per_node, 'processor')}"
 
 
+def _node_need(change: Change, asked: JobRequest) -> str:
+    dropped = NodeNeeds(**{change.about: getattr(asked.needs, change.about)})
+    return f"on any nodes instead of nodes {needs_in_words(dropped)}"
+
+
+def _task_nodes(change: Change, asked: JobRequest) -> str:
+    part = asked.parts[int(change.about.partition(",")[0]) - 1]
+    group = [f"in node group {part.node_group!r}"] if part.node_group else []
+    words = ", ".join([*group, *filter(None, [needs_in_words(part.needs)])])
+    who = f"task{'s' if ',' in change.about else ''} {change.about.replace(',', ', ')}"
+    return f"with {who if asked.together else 'its tasks'} on any nodes instead of nodes {words}"
+
+
 def _listed(names: tuple[str, ...], most: int = 3) -> str:
     shown = ", ".join(names[:most])
     return shown + (f" and {len(names) - most} more" if len(names) > most else "")
@@ -136,6 +151,8 @@ _WORDS: Mapping[What, Callable[[Change, JobRequest], str]] = MappingProxyType(
             f"without the nodes its tasks require: {_listed(asked.required_nodes)}"
         ),
         What.NODE_GROUP: _group,
+        What.NODE_NEED: _node_need,
+        What.TASK_NODES: _task_nodes,
         What.UNIFORM: _plain("on nodes of several of its node groups at once"),
         What.MINIMUM_MEMORY: _minimum("MB of memory", "minimum_memory"),
         What.MAXIMUM_MEMORY: _maximum("MB of memory", "maximum_memory"),

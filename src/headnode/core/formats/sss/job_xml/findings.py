@@ -7,7 +7,7 @@ from typing import NoReturn
 from lxml import etree
 
 from headnode.core.formats.compute_cluster_xml.document import Document, Place
-from headnode.core.formats.fidelity import Awareness, Item, Kind, honour
+from headnode.core.formats.fidelity import MOST_ITEMS, Awareness, Item, Kind, honour, unlisted
 from headnode.core.formats.nearest import nearest
 from headnode.core.formats.sss.job_xml.repairs import Mended
 from headnode.core.model.errors import BadRequest
@@ -25,6 +25,7 @@ class Findings:
         self._rejected: list[Item] = []
         self._first: dict[tuple[str, str, str], int] = {}
         self._times: Counter[tuple[str, str, str]] = Counter()
+        self._unlisted: Counter[Kind] = Counter()
         self._hints: dict[str, str] = {}
         self._numbers: dict[etree._Element, int] = {}
 
@@ -32,8 +33,12 @@ class Findings:
         """Add a finding; one that comes again in elements of the same name is only counted."""
         parent = element.getparent()
         key = (str(kind), str(parent.tag) if parent is not None else "", what)
-        self._times[key] += 1
-        if self._times[key] == 1:
+        if key in self._times:
+            self._times[key] += 1
+        elif len(self._items) >= MOST_ITEMS:
+            self._unlisted[kind] += 1
+        else:
+            self._times[key] = 1
             self._first[key] = len(self._items)
             self._items.append(self._item(kind, element, what, attribute))
 
@@ -41,7 +46,7 @@ class Findings:
         """Add something that is not understood, or refuse it, or say nothing, as `policy` has it."""
         if policy is Awareness.WARN:
             self.add(Kind.NOT_SUPPORTED, element, what, attribute)
-        elif policy is Awareness.REJECT:
+        elif policy is Awareness.REJECT and len(self._rejected) < MOST_ITEMS:
             self._rejected.append(self._item(Kind.NOT_SUPPORTED, element, what, attribute))
 
     def report(self) -> tuple[Item, ...]:
@@ -56,7 +61,7 @@ class Findings:
                 one = items[at]
                 what = f"{one.what} ({self._times[key]} times, here first)"
                 items[at] = Item(one.kind, one.where, what, one.line, one.column)
-        return tuple(items)
+        return (*items, *(unlisted(kind, number) for kind, number in self._unlisted.items()))
 
     def refuse(
         self, code: str, element: etree._Element, what: str, fix: str, attribute: str = ""

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from headnode.core.formats.compute_cluster_xml.dialects import BY_NAMESPACE
 from headnode.core.formats.compute_cluster_xml.document import Document as Tree
 from headnode.core.formats.compute_cluster_xml.document import parse
+from headnode.core.formats.compute_cluster_xml.names import namespace_of
 from headnode.core.formats.fidelity import Awareness, Kind, Report
 from headnode.core.formats.sss.job_object import (
     Document,
@@ -63,12 +64,15 @@ def read_document(
              ``misplaced``, ``missing``, ``given-twice``, ``empty``, ``text-only``, ``groups``, ``circle``,
              ``no-file``, a wrong value, and ``not-understood`` under awareness policy Reject.
     """
-    tree, mended = _tree(text, lenient=lenient)
+    tree, mended = tree_of(text, lenient=lenient)
     return _Reader(tree, mended, lenient=lenient).read(awareness)
 
 
-def _tree(text: bytes | str, *, lenient: bool) -> tuple[Tree, Mended | None]:
-    """Return the tree of `text`, mended when it must be and may be."""
+def tree_of(text: bytes | str, *, lenient: bool) -> tuple[Tree, Mended | None]:
+    """Return the tree of `text`, mended when it must be and may be, and what was mended.
+
+    Raises:  BadRequest with line and column, ``not-xml`` and as `parse`.
+    """
     try:
         return parse(text), None
     except BadRequest as wrong:
@@ -81,7 +85,7 @@ def _tree(text: bytes | str, *, lenient: bool) -> tuple[Tree, Mended | None]:
     except BadRequest as wrong:
         raise mended.moved_back(wrong) if lenient else refusal from wrong
     if not lenient:
-        fix = f"{refusal.fix}; reading it leniently would mend it"
+        fix = f"{refusal.fix}; --lenient would mend it"
         raise BadRequest(code=refusal.code, what=refusal.what, fix=fix)
     return tree, mended
 
@@ -103,7 +107,7 @@ class _Reader:
 
     def __init__(self, tree: Tree, mended: Mended | None, *, lenient: bool) -> None:
         self._root = tree.root
-        self._namespace = etree.QName(tree.root).namespace or ""
+        self._namespace = namespace_of(str(tree.root.tag)) or ""
         self._findings = Findings(tree, mended)
         prefix = f"{{{self._namespace}}}" if self._namespace else ""
         self._elements = Elements(self._findings, prefix, lenient=lenient)

@@ -15,12 +15,12 @@ from headnode.core.formats.sss.conditions import (
     kind_of,
 )
 from headnode.core.formats.sss.consumables import MEASURED_IN_BYTES, Consumable, Unit
-from headnode.core.formats.sss.patterns import compile_pattern
 from headnode.core.formats.sss.properties import Op, Property
 from headnode.core.formats.sss.rows import Row
 from headnode.core.formats.sss.selections import Aggregation, Selection
 from headnode.core.formats.sss.value_types import STRING, parse_float
 from headnode.core.model.errors import BadRequest
+from headnode.core.model.patterns import compile_pattern
 
 Fields = dict[str, Any]
 _LIMITS = {name.lower(): name for name in LIMITS}
@@ -59,7 +59,7 @@ def _check_match(row: Row, text: str) -> None:
 
 def _check_unit(unit: str) -> None:
     if unit and unit not in Unit.__members__:
-        meant = nearest(unit, Unit)
+        meant = nearest(unit, map(str, Unit))
         hint = f"did you mean {meant!r}? " if meant else ""
         raise BadRequest(
             code="unit", what=f"{unit!r} is no unit of bytes", fix=f"{hint}write {', '.join(Unit)}"

@@ -3,27 +3,26 @@
 Source: SSS 3.1.0, "Requested".
 """
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from headnode.core.formats.fidelity import Awareness, Kind
 from headnode.core.formats.sss.job_object import Scope
+from headnode.core.formats.sss.meaning.asking import request
 from headnode.core.formats.sss.meaning.findings import Findings
 from headnode.core.formats.sss.meaning.requesting import Asking, take
-from headnode.core.formats.sss.meaning.wishes import Wishes, properties_of
+from headnode.core.formats.sss.meaning.wishes import NOTHING, Wishes
 from headnode.core.formats.sss.properties import Envelope, Kept, Property
 from headnode.core.formats.sss.rows import Place
 from headnode.core.formats.sss.tables import SPELLINGS
 from headnode.core.model.errors import BadRequest
 
-_NOTHING = Wishes()
-_COMPARED: dict[Place, Collection[str]] = {
-    Place.JOB: _NOTHING.__struct_fields__,
-    Place.TASK_GROUP: ("processors", "nodes", "run_time", "names", "features", "licences"),
-}
-_NO_FIELD = ("machine", "quality", "partition")  # the model has no field of its own for them
+_NO_FIELD = ("machine", "quality")  # the model has no field of its own for them
+_COMPARED = [field for field in NOTHING.__struct_fields__ if field not in ("features", "nodes", *_NO_FIELD)]
+Options = Sequence[Wishes]
+"""What is asked for, best first."""
 
 
 class Asked(NamedTuple):
@@ -33,38 +32,41 @@ class Asked(NamedTuple):
     requested: Envelope | None
 
 
-def asked_back(wishes: Wishes, kept: Scope, place: Place, where: str, findings: Findings) -> Asked:
-    """Return what `wishes` and `kept` ask for together; where they differ, `wishes` has the last word."""
+def asked_back(options: Options, kept: Scope, place: Place, where: str, findings: Findings) -> Asked:
+    """Return what asks for one of `options` and for what was `kept`; where they differ, the former."""
     able = SPELLINGS[Place.REQUESTED]
     others = tuple(one for one in kept.properties if one.name not in able)
     asking = tuple(one for one in kept.properties if one.name in able)
     if not asking and not kept.requested:
-        return _alone(wishes, others)
-    both = _both(wishes, kept, place, others, asking)
+        return _alone(options, others)
+    both = _both(options, kept, place, others, asking)
     if both is None:
         what = "extensions: what was requested is left out, since the job asks for something else now"
         findings.add(Kind.APPROXIMATED, where, what)
-        return _alone(wishes, others)
+        return _alone(options, others)
     return both
 
 
 def _both(
-    wishes: Wishes, kept: Scope, place: Place, others: tuple[Property, ...], asking: tuple[Property, ...]
+    options: Options, kept: Scope, place: Place, others: tuple[Property, ...], asking: tuple[Property, ...]
 ) -> Asked | None:
-    """Return what says both; None when together they would say something else than `wishes`."""
+    """Return what says both; None when together they would say something else than `options`."""
     said = _said(kept, place)
-    if said is None or not _agree(said, wishes, place):
+    if said is None or not _all_agree(said, options):
         return None
-    left = _left(said, wishes)
+    pairs = zip(said if len(said) > 1 else [*said] * len(options), options, strict=True)
+    left = list(dict.fromkeys(_left(*pair) for pair in pairs))
+    if len(left) not in (1, len(options)) or (len(left) > 1 and len(said) > 1):
+        return None
     if kept.requested is None:
         found = _alone(left, others, asking)
     else:
-        more = tuple(properties_of(left))
+        more = request(left)
         known = kept.requested.properties
         envelope = replace(kept.requested, properties=(*more, *_together(known)) if more else known)
-        found = Asked((*others, *asking, *credentials_of(left)), envelope)
+        found = Asked((*others, *asking, *credentials_of(left[0])), envelope)
     again = _said(replace(kept, properties=found.properties, requested=found.requested), place)
-    return found if again is not None and _agree(again, wishes, place) else None
+    return found if again and len(again) == len(options) and _all_agree(again, options) else None
 
 
 def _together(properties: tuple[Property, ...]) -> tuple[Property, ...]:
@@ -79,14 +81,14 @@ def _together(properties: tuple[Property, ...]) -> tuple[Property, ...]:
     return (opened, *rest[:-1], closed, *strange)
 
 
-def _alone(wishes: Wishes, others: tuple[Property, ...], asking: tuple[Property, ...] = ()) -> Asked:
-    """Return what `wishes` ask for in Requested; there is `asking`, too, where it would be hidden outside."""
-    found = tuple(properties_of(wishes))
+def _alone(options: Options, others: tuple[Property, ...], asking: tuple[Property, ...] = ()) -> Asked:
+    """Return what `options` ask for; `asking` is in Requested, too, where it would be hidden outside."""
+    found = request(options)
     names = {one.name for one in found}
     inside = (*found, *(one for one in asking if one.name in names))
     outside = (one for one in asking if one.name not in names)
     envelope = Envelope(properties=inside) if inside else None
-    return Asked((*others, *outside, *credentials_of(wishes)), envelope)
+    return Asked((*others, *outside, *credentials_of(options[0])), envelope)
 
 
 def credentials_of(wishes: Wishes) -> tuple[Property, ...]:
@@ -95,31 +97,38 @@ def credentials_of(wishes: Wishes) -> tuple[Property, ...]:
     return tuple(Property(name=name, value=text) for name, text in texts.items() if text)
 
 
-def _said(kept: Scope, place: Place) -> Wishes | None:
+def _said(kept: Scope, place: Place) -> Options | None:
     try:
-        return take(Asking(kept, place, "", Awareness.IGNORE, Findings())).wishes
+        taken = take(Asking(kept, place, "", Awareness.IGNORE, Findings()))
     except BadRequest:
         return None
+    return [one.wishes for one in taken.options]
 
 
-def _agree(said: Wishes, wishes: Wishes, place: Place) -> bool:
-    """Whether what was said before is still asked for."""
-    if not set(said.features) <= {*wishes.features, said.partition} and place is Place.JOB:
+def _all_agree(said: Options, options: Options) -> bool:
+    """Whether what was said before, once for all or for each alternative, is still asked for."""
+    if len(said) == 1:
+        return all(_agree(said[0], one) for one in options)
+    return len(said) == len(options) and all(map(_agree, said, options))
+
+
+def _agree(said: Wishes, wishes: Wishes) -> bool:
+    """Whether what was said before is still asked for; of nodes only the least may have been taken."""
+    if not set(said.features) <= set(wishes.features):
+        return False
+    if said.nodes and wishes.nodes and said.nodes[0] != wishes.nodes[0]:
         return False
     return all(
-        getattr(said, field) in (getattr(_NOTHING, field), getattr(wishes, field))
-        for field in _COMPARED[place]
-        if field not in ("features", *_NO_FIELD) and (field != "nodes" or wishes.nodes)
+        getattr(said, field) in (getattr(NOTHING, field), getattr(wishes, field)) for field in _COMPARED
     )
 
 
 def _left(said: Wishes, wishes: Wishes) -> Wishes:
     """Return what is asked for and was not said before."""
     fields = {
-        field: getattr(_NOTHING, field)
+        field: getattr(NOTHING, field)
         for field in said.__struct_fields__
-        if getattr(said, field) != getattr(_NOTHING, field)
+        if getattr(said, field) != getattr(NOTHING, field)
     }
-    known = {*said.features, said.partition}
-    fields["features"] = tuple(one for one in wishes.features if one not in known)
+    fields["features"] = tuple(one for one in wishes.features if one not in said.features)
     return replace(wishes, **fields)

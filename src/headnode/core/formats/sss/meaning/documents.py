@@ -4,104 +4,171 @@ Source: SSS 3.1.0, "Job and JobDefaults"; its examples.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+
+from msgspec.structs import replace
 
 from headnode.core.formats.fidelity import Kind, Report
-from headnode.core.formats.sss.conditions import Condition, Dependency, Designator
-from headnode.core.formats.sss.job_object import Document, Job, TaskGroup
+from headnode.core.formats.sss.conditions import Extension
+from headnode.core.formats.sss.job_object import Document, Job, JobGroup, TaskGroup
+from headnode.core.formats.sss.meaning.asked_for import scopes_of
 from headnode.core.formats.sss.meaning.asking_back import asked_back
 from headnode.core.formats.sss.meaning.findings import Findings
-from headnode.core.formats.sss.meaning.keeping import kept_job
+from headnode.core.formats.sss.meaning.jobs import GROUP, jobs_in
+from headnode.core.formats.sss.meaning.keeping import DESCRIPTION, FIELD, kept_job
+from headnode.core.formats.sss.meaning.limits import limits_back
+from headnode.core.formats.sss.meaning.links import dependency
 from headnode.core.formats.sss.meaning.losses import Texts, tell_losses
-from headnode.core.formats.sss.meaning.simple import environment, ordered, own_words, span
-from headnode.core.formats.sss.meaning.sizes_back import Fields, sized
+from headnode.core.formats.sss.meaning.placing import distribution_back
+from headnode.core.formats.sss.meaning.simple import environment, ordered, own_words
+from headnode.core.formats.sss.meaning.sizes_back import is_plain, placed
 from headnode.core.formats.sss.meaning.task_writing import run_of, task_group
-from headnode.core.formats.sss.meaning.telling import HELD
+from headnode.core.formats.sss.meaning.telling import holds_back
 from headnode.core.formats.sss.meaning.wishes import Wishes
 from headnode.core.formats.sss.properties import Property
 from headnode.core.formats.sss.rows import Place
 from headnode.core.formats.sss.streams import Notifications
 from headnode.core.formats.sss.value_types import MOST_SECONDS
 from headnode.core.formats.sss.versions import Version
-from headnode.core.model.job import JobSpec
+from headnode.core.model.alternatives import chosen
+from headnode.core.model.dependencies import dependencies
+from headnode.core.model.errors import BadRequest
+from headnode.core.model.job import Alternative, JobSpec
+from headnode.core.model.quantities import Instant
 from headnode.core.model.task import TaskSpec, TaskType
 
 NEW = "new"
 """The Id of a job that has none yet; a job object must have one."""
 
-_WRITTEN = (TaskType.BASIC, TaskType.SWEEP)
-_TEXTS = ("name", "project", "template", "run_as", "email")
+WRITTEN = (TaskType.BASIC, TaskType.SWEEP)
+"""The kinds of tasks that have a task group."""
+
+_TEXTS = ("name", "description", "job_group", "project", "template", "run_as", "email")
+_MANY = {"Extension", "Dependency", "NotificationList"}
 
 
 def document_of(
     spec: JobSpec, version: Version = Version.V3_1, *, identifier: str = ""
 ) -> tuple[Document, Report]:
-    """Return a job as an SSS document, and what SSS cannot say of it.
+    """Return a job as an SSS document, and what SSS cannot say of it; one of a group stands in its group.
 
     `identifier` is the Id of the job; without one, it is that which the job was read with, or `NEW`.
     Each finding begins with the field it is about.  Control characters are the writer's to tell.
     """
-    writer = _Writer(spec)
-    return Document(version=version, entries=(writer.job(identifier),)), writer.findings.report()
+    findings = Findings()
+    job = written_job(spec, identifier, findings, described=bool(spec.job_group))
+    entry = around([spec], [job], spec.job_group, described=True) if spec.job_group else job
+    return Document(version=version, entries=(entry,)), findings.report()
+
+
+def written_job(spec: JobSpec, identifier: str, findings: Findings, *, described: bool) -> Job:
+    """Return a job as it stands in a document; `findings` are told what is lost.
+
+    `described` is whether its group says its description.
+    """
+    job = _Writer(spec, findings).job(identifier)
+    if spec.alternatives:
+        _tell_alternatives(spec, job, findings)
+    if described or not spec.description:
+        return job
+    said = Extension(name="Extension", type=FIELD, called=DESCRIPTION, value=spec.description)
+    return replace(job, properties=ordered([*job.properties, said]))
+
+
+def around(specs: Sequence[JobSpec], jobs: Sequence[Job], name: str, *, described: bool) -> JobGroup:
+    """Return the group called `name` of `jobs`; `described` is whether it says their description."""
+    number = specs[0].extensions.get(f"{GROUP}Id", name)
+    own = {
+        "Id": number,
+        "Name": name if number != name else "",
+        "Description": specs[0].description if described else "",
+    }
+    properties = (Property(name=word, value=text) for word, text in own.items() if text)
+    return JobGroup(properties=ordered(properties), jobs=tuple(jobs))
+
+
+def _tell_alternatives(spec: JobSpec, job: Job, findings: Findings) -> None:
+    """Tell when the alternatives of a job do not come back from its document as they are."""
+    back = _back(job)
+    if back == spec.alternatives:
+        return
+    what = f"alternatives: there are {len(back)}, not the {len(spec.alternatives)} that there were"
+    if len(back) == len(spec.alternatives):
+        what = "alternatives: not all that differs in them can be said"
+    findings.add(Kind.APPROXIMATED, "job", what)
+
+
+def _back(job: Job) -> tuple[Alternative, ...]:
+    """Return the alternatives that a written job has; none when what it asks for contradicts itself."""
+    try:
+        (again,) = jobs_in(Document(entries=(job,))).jobs
+    except BadRequest:
+        return ()
+    return again.alternatives
 
 
 class _Writer:
     """Writes one job."""
 
-    def __init__(self, spec: JobSpec) -> None:
+    def __init__(self, spec: JobSpec, findings: Findings) -> None:
         self._spec = spec
-        self.findings = Findings()
+        self.findings = findings
 
     def job(self, identifier: str) -> Job:
         """Return the job."""
         spec, findings = self._spec, self.findings
         tell_losses(spec, findings)
         tasks = tuple(self._runnable())
-        kept = kept_job(spec.extensions, "job", findings)
-        size = sized(spec, tasks, findings)
-        asked = asked_back(self._wishes(size.job), kept, Place.JOB, "job", findings)
-        derived = [*self._told(tasks), *(run_of(tasks[0], "task 1", findings) if size.alone else ())]
+        kept = kept_job(_own_extensions(spec), "job", findings)
+        variants = [chosen(spec, option) for option in range(len(spec.alternatives) + 1)]
+        alone = all(is_plain(one, _written(one)) for one in variants)
+        self._tell_together(tasks, alone=alone)
+        scopes = self._scopes(variants, alone=alone)
+        asked = asked_back(scopes[0], kept, Place.JOB, "job", findings)
+        derived = [*self._told(tasks), *(self._run(tasks[0]) if alone else ())]
         properties = self._joined(derived, list(asked.properties), identifier)
-        groups = () if size.alone else tuple(self._groups())
+        groups = () if alone else tuple(self._groups(scopes[1:]))
         return Job(
             properties=ordered(properties), requested=asked.requested, task_groups=groups, kept=kept.kept
         )
 
+    def _scopes(self, variants: Sequence[JobSpec], *, alone: bool) -> list[list[Wishes]]:
+        """Return the ways of the job, and of each task, that together are its alternatives."""
+        first = scopes_of(variants[0], _written(variants[0]), self.findings, alone=alone)
+        others = [scopes_of(one, _written(one), Findings(), alone=alone) for one in variants[1:]]
+        whole = list(dict.fromkeys((first, *others)))
+        ways = [list(dict.fromkeys(each)) for each in zip(*whole, strict=True)]
+        if math.prod(map(len, ways)) == len(whole) and list(product(*ways)) == whole:
+            return ways
+        what = "alternatives: they change the job and its tasks together, which SSS cannot say"
+        self.findings.add(Kind.NOT_SUPPORTED, "job", what)
+        return [[each] for each in first]
+
+    def _tell_together(self, tasks: tuple[TaskSpec, ...], *, alone: bool) -> None:
+        several = not alone and sum(task.instances for task in tasks) > 1
+        if several and not self._spec.together:
+            self.findings.add(Kind.APPROXIMATED, "job", "together: all tasks start together")
+        elif self._spec.together and not several:
+            self.findings.add(Kind.TRANSLATED, "job", "together: it has no other task to start with")
+
+    def _run(self, task: TaskSpec) -> Iterator[Property]:
+        yield from run_of(task, "task 1", self.findings)
+        found = placed(self._spec, task, "task 1", self.findings)
+        yield from distribution_back(found, "task 1", self.findings)
+
     def _runnable(self) -> Iterator[TaskSpec]:
         for number, task in enumerate(self._spec.tasks, 1):
-            if task.kind in _WRITTEN:
+            if task.kind in WRITTEN:
                 yield task
             else:
                 what = f"tasks: SSS has no {task.kind.value} tasks: it is left out"
                 self.findings.add(Kind.NOT_SUPPORTED, f"task {number}", what)
 
-    def _groups(self) -> Iterator[TaskGroup]:
-        for number, task in enumerate(self._spec.tasks, 1):
-            if task.kind in _WRITTEN:
-                yield task_group(self._spec, task, f"task {number}", self.findings)
-
-    def _wishes(self, size: Fields) -> Wishes:
-        spec = self._spec
-        texts = Texts("job", self.findings)
-        for field in ("requested_nodes", "excluded_nodes", "node_groups"):
-            texts.names(field, getattr(spec, field))
-        texts.tell("licences", [licence.feature for licence in spec.licences])
-        if any(licence.amount is None for licence in spec.licences):
-            what = "licences: one for each processor cannot be said: it is left out"
-            self.findings.add(Kind.NOT_SUPPORTED, "job", what)
-        return Wishes(
-            **size,
-            least_memory=spec.minimum_memory,
-            most_memory=spec.maximum_memory,
-            run_time=span("run_time", spec.run_time, "job", self.findings),
-            names=tuple(dict.fromkeys(spec.requested_nodes)),
-            excluded=tuple(dict.fromkeys(spec.excluded_nodes)),
-            features=tuple(dict.fromkeys(spec.node_groups)),
-            licences=tuple(licence for licence in spec.licences if licence.amount is not None),
-            project=spec.project,
-            user=spec.run_as,
-            queue=spec.template,
-        )
+    def _groups(self, scopes: Sequence[Sequence[Wishes]]) -> Iterator[TaskGroup]:
+        found = [(number, task) for number, task in enumerate(self._spec.tasks, 1) if task.kind in WRITTEN]
+        for (number, task), options in zip(found, scopes, strict=True):
+            yield task_group(self._spec, task, options, f"task {number}", self.findings)
 
     def _told(self, tasks: tuple[TaskSpec, ...]) -> Iterator[Property]:
         """Yield the job's own simple properties."""
@@ -113,31 +180,32 @@ class _Writer:
             yield Property(name="Name", value=spec.name)
         if spec.priority != JobSpec().priority:
             yield Property(name="Priority", value=int(spec.priority))
-        yield from self._hold()
+        yield from holds_back(spec.holds, self.findings)
+        yield from self._moment("hold_until", "EligibleTime", spec.hold_until, math.ceil)
+        yield from self._moment("end_by", "DeadlineTime", spec.end_by, math.floor)
+        if spec.suspendable:
+            yield Property(name="Suspendable", value=True)
+        yield from limits_back(spec.resource_limits, "job", self.findings)
         if tasks and all(task.rerunnable for task in tasks):
             yield Property(name="Restartable", value=True)
         yield from environment(spec.environment)
         yield from self._notifications()
-        for parent in spec.parents:
-            yield Dependency(
-                name="Dependency",
-                value=str(parent),
-                condition=Condition.ON_SUCCESS,
-                designator=Designator.JOB_ID,
-            )
+        for other, condition in dependencies(spec):
+            yield dependency(str(other), condition)
         yield from own_words(spec.properties, "job", self.findings)
 
-    def _hold(self) -> Iterator[Property]:
-        until = self._spec.hold_until
-        if until is None:
+    def _moment(
+        self, field: str, name: str, at: Instant | None, whole: Callable[[float], int]
+    ) -> Iterator[Property]:
+        if at is None:
             return
-        whole = math.ceil(until)
-        if whole > MOST_SECONDS:
-            what = "hold_until: it is after 2106-02-07, the last moment that can be said"
+        second = whole(at)
+        if not 0 <= second <= MOST_SECONDS:
+            what = f"{field}: it is not between 1970 and 2106-02-07, which is all that can be said"
             self.findings.add(Kind.APPROXIMATED, "job", what)
-        elif float(whole) != float(until):
-            self.findings.add(Kind.APPROXIMATED, "job", "hold_until: whole seconds, rounded up")
-        yield Property(name="EligibleTime", value=float(min(whole, MOST_SECONDS)))
+        elif float(second) != float(at):
+            self.findings.add(Kind.APPROXIMATED, "job", f"{field}: it is said in whole seconds")
+        yield Property(name=name, value=float(min(max(second, 0), MOST_SECONDS)))
 
     def _notifications(self) -> Iterator[Property]:
         spec = self._spec
@@ -153,13 +221,7 @@ class _Writer:
 
     def _joined(self, derived: list[Property], kept: list[Property], identifier: str) -> list[Property]:
         """Put what follows from the job beside what was kept; where both say it, the job is right."""
-        holds = [one for one in kept if one.name == "Hold"]
-        if holds and self._spec.hold_until == HELD:
-            derived = [one for one in derived if one.name != "EligibleTime"]
-        elif holds:
-            self.findings.add(Kind.NOTE, "job", "hold_until: the job is not held as it was")
-            kept = [one for one in kept if one.name not in ("Hold", "EligibleTime")]
-        names = {one.name for one in derived} - {"Extension", "Dependency", "NotificationList"}
+        names = {one.name for one in derived} - _MANY
         for one in kept:
             if one.name in names:
                 what = f"extensions: <{one.name}> is left out: the job says something else"
@@ -170,3 +232,13 @@ class _Writer:
             kept = [one for one in kept if one.name != "Id"]
             kept.append(Property(name="Id", value=identifier or NEW))
         return [*derived, *kept]
+
+
+def _own_extensions(spec: JobSpec) -> dict[str, str]:
+    """Return the extensions of a job that its group does not say."""
+    said = f"{GROUP}Id" if spec.job_group else ""
+    return {name: text for name, text in spec.extensions.items() if name != said}
+
+
+def _written(spec: JobSpec) -> tuple[TaskSpec, ...]:
+    return tuple(task for task in spec.tasks if task.kind in WRITTEN)

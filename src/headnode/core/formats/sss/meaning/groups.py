@@ -1,81 +1,88 @@
-"""On which nodes a job and its tasks may run: names, features and partitions as node groups.
+"""Which nodes a job and its tasks may run on.
 
-Source: SSS 3.1.0, "Node", "Feature", Table 25-2 (Partition).
+What a task group says of a property counts for it in place of what its job says.  Where no task group says
+anything, it is the job's; else each task has its own.
+Source: SSS 3.1.0, "Node", "Feature", Tables 25-2 (Partition, Architecture, OperatingSystem) and 25-4.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from headnode.core.formats.fidelity import Kind
-from headnode.core.formats.sss.meaning.task_reading import Read
-from headnode.core.formats.sss.meaning.wishes import Wishes
-
-Tell = Callable[[Kind, str, str], None]
+from headnode.core.formats.sss.meaning.sizes import Part, Tell
+from headnode.core.formats.sss.meaning.wishes import NOTHING, OF_NODES, Wishes, says
+from headnode.core.model.node_needs import NodeNeeds
 
 
 class Grouped(NamedTuple):
-    """The fields of the job, and those of each task; `unasked` are the features that it cannot ask for."""
+    """The fields of the job, and what each task needs of its nodes."""
 
     job: dict[str, Any]
-    tasks: tuple[dict[str, Any], ...]
+    tasks: tuple[NodeNeeds, ...]
 
 
-def grouped(job: Wishes, tasks: Sequence[Read], tell: Tell) -> Grouped:
+def grouped(job: Wishes, parts: Sequence[Part], tell: Tell) -> Grouped:
     """Return where the job and its tasks may run."""
-    fields: dict[str, Any] = {}
-    own: tuple[dict[str, Any], ...] = tuple({} for _ in tasks)
-    _features(job, tasks, fields, own, tell)
-    _names(job, tasks, fields, own, tell)
-    excluded = dict.fromkeys(name for one in (job, *(task.own for task in tasks)) for name in one.excluded)
-    fields["excluded_nodes"] = tuple(excluded)
-    if len(tasks) > 1 and any(task.own.excluded for task in tasks):
-        tell(Kind.APPROXIMATED, "job", "Node NE of a task group: no task of the job runs there")
-    return Grouped(fields, own)
+    apart = [fields for fields in OF_NODES.values() if any(says(part.own, fields) for part in parts)]
+    own = {field for fields in apart for field in fields}
+    tasks = tuple(needs_of(_only(part.asked, own)) for part in parts)
+    fields = _of_job(_only(job, set(job.__struct_fields__) - own))
+    if job.partition:
+        tell(Kind.TRANSLATED, "job", "Partition: a node group of that name must exist")
+    if "most_memory" in own:
+        fields["maximum_memory"] = _most_memory(parts, tell)
+    return Grouped(fields, tasks)
 
 
-def _features(
-    job: Wishes, tasks: Sequence[Read], fields: dict[str, Any], own: Sequence[dict[str, Any]], tell: Tell
-) -> None:
-    """A feature is a node group of its name: of the job, or of a task where its groups differ."""
-    asked = [task.part.asked.features for task in tasks] or [job.features]
-    of_job = (
-        *((job.partition,) if job.partition else ()),
-        *(asked[0] if len(set(asked)) == 1 else job.features),
+def _only(wishes: Wishes, names: set[str]) -> Wishes:
+    fields = {name: getattr(wishes, name) for name in names}
+    return Wishes(**{name: value for name, value in fields.items() if value != getattr(NOTHING, name)})
+
+
+def needs_of(wishes: Wishes) -> NodeNeeds:
+    """Return what `wishes` demand of every node."""
+    return NodeNeeds(
+        names=wishes.names,
+        excluded=wishes.excluded,
+        patterns=wishes.patterns,
+        excluded_patterns=wishes.excluded_patterns,
+        features=wishes.features,
+        feature_patterns=wishes.feature_patterns,
+        lacking=wishes.lacking,
+        architectures=wishes.architectures,
+        systems=wishes.systems,
+        minimum_memory=wishes.least_memory or 0,
+        minimum_disk=wishes.disk,
+        minimum_swap=wishes.swap,
     )
-    if of_job or any(asked):
-        tell(Kind.TRANSLATED, "job", "Feature and Partition: a node group of that name must exist")
-    if len(set(asked)) == 1 or of_job:
-        fields["node_groups"] = tuple(dict.fromkeys((*of_job, *(name for names in asked for name in names))))
-        if len(set(asked)) > 1:
-            tell(
-                Kind.APPROXIMATED, "job", "Feature: every node of the job has the features of all task groups"
-            )
-        return
-    for task, names, found in zip(tasks, asked, own, strict=True):
-        if names:
-            found["node_group"] = names[0]
-            what = "Feature: the nodes of the job are not chosen for it; the task waits for one that has it"
-            tell(Kind.APPROXIMATED, task.part.where, what)
-        if len(names) > 1:
-            found["unasked"] = names[1:]
 
 
-def _names(
-    job: Wishes, tasks: Sequence[Read], fields: dict[str, Any], own: Sequence[dict[str, Any]], tell: Tell
-) -> None:
-    """One node that a task group names is required; several are those of the job, if all name some."""
-    mine = [task.own.names for task in tasks]
-    for names, found in zip(mine, own, strict=True):
-        if len(names) == 1:
-            found["required_nodes"] = names
-    lists = [task.part.asked.names for task in tasks]
-    several = [names for names in mine if len(names) > 1]
-    every = dict.fromkeys((*job.names, *(name for names in mine for name in names)))
-    if not several:
-        fields["requested_nodes"] = tuple(every) if job.names else ()
-    elif all(lists):
-        fields["requested_nodes"] = tuple(dict.fromkeys(name for names in lists for name in names))
-        if len(set(lists)) > 1:
-            tell(Kind.APPROXIMATED, "job", "Node: a task may run on the nodes that another task group names")
-    else:
-        tell(Kind.NOT_SUPPORTED, "job", "Node: a task group that names several nodes may run on any node")
+_ELSEWHERE = {"names", "excluded", "least_memory", "most_memory"}
+"""What a job has fields of its own for, beside those for what is needed of nodes."""
+
+
+def _of_job(wishes: Wishes) -> dict[str, Any]:
+    return {
+        "requested_nodes": wishes.names,
+        "excluded_nodes": wishes.excluded,
+        "minimum_memory": wishes.least_memory,
+        "maximum_memory": wishes.most_memory,
+        "node_groups": (wishes.partition,) if wishes.partition else (),
+        "needs": needs_of(_only(wishes, set(wishes.__struct_fields__) - _ELSEWHERE)),
+    }
+
+
+def _most_memory(parts: Sequence[Part], tell: Tell) -> int | None:
+    """Return the upper bound of the memory of all nodes: the least that a task group names."""
+    most = [part.asked.most_memory for part in parts if part.asked.most_memory is not None]
+    least = max((part.asked.least_memory or 0 for part in parts), default=0)
+    if not most:
+        return None
+    if min(most) < least:
+        what = "Memory: no node suits all task groups, so the upper bound is left out"
+        tell(Kind.APPROXIMATED, "job", what)
+        return None
+    if len(parts) > 1:
+        what = f"Memory: no node of the job has more than {min(most)} MB, which one task group asks for"
+        tell(Kind.APPROXIMATED, "job", what)
+    return min(most)

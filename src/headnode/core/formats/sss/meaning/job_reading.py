@@ -4,37 +4,47 @@ Source: SSS 3.1.0, "Job and JobDefaults".
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from headnode.core.formats.fidelity import Awareness, Kind
 from headnode.core.formats.sss.inheritance import EffectiveJob, EffectiveTaskGroup
-from headnode.core.formats.sss.job_object import Job, Scope, TaskGroup
+from headnode.core.formats.sss.job_object import Job, Scope
 from headnode.core.formats.sss.meaning.findings import Findings
 from headnode.core.formats.sss.meaning.groups import grouped
 from headnode.core.formats.sss.meaning.keeping import extensions_of, named
+from headnode.core.formats.sss.meaning.limits import limits_of
 from headnode.core.formats.sss.meaning.links import Waits
+from headnode.core.formats.sss.meaning.options import Meaning, combined, difference
 from headnode.core.formats.sss.meaning.requesting import Asking, take
-from headnode.core.formats.sss.meaning.sizes import sizes_of
+from headnode.core.formats.sss.meaning.sizes import Tell, sizes_of, total
 from headnode.core.formats.sss.meaning.task_reading import (
     Read,
     TaskReader,
+    Ways,
     environment_of,
     refuse_interactive,
 )
-from headnode.core.formats.sss.meaning.telling import events_of, hold_of, priority_of
+from headnode.core.formats.sss.meaning.telling import events_of, moments_of, priority_of
 from headnode.core.formats.sss.meaning.walking import Walk
-from headnode.core.formats.sss.meaning.wishes import Bounds, Wishes
+from headnode.core.formats.sss.meaning.wishes import Wishes
 from headnode.core.formats.sss.properties import Property
 from headnode.core.formats.sss.rows import Place
-from headnode.core.formats.sss.selections import Selection
 from headnode.core.formats.sss.versions import Version
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.job import JobSpec, Licence
+from headnode.core.model.job import Alternative, JobSpec, Licence
 from headnode.core.model.task import TaskSpec
 
 Fields = dict[str, Any]
 DIALECTS = {Version.V3_1: "sss", Version.V3_0: "sss-3.0"}
 """The names of the dialects by their versions."""
+
+
+class GroupSays(NamedTuple):
+    """What a job group says of each of its jobs."""
+
+    extensions: Mapping[str, str] = {}
+    job_group: str = ""
+    description: str = ""
 
 
 class JobReader:
@@ -45,11 +55,10 @@ class JobReader:
         self._policy = found.job.awareness or policy
         self._findings = findings
         self._walk = Walk(Place.JOB, where, self._policy, findings)
+        self._ways: Ways = []
 
-    def spec(
-        self, waits: Waits, scripts: Mapping[str, str], machine: str, more: Mapping[str, str]
-    ) -> JobSpec:
-        """Return the job; `more` are extensions that its group gives it.
+    def spec(self, waits: Waits, scripts: Mapping[str, str], machine: str, around: GroupSays) -> JobSpec:
+        """Return the job; `around` is what its group gives it.
 
         Raises:  BadRequest ``machine``, ``interactive``, ``request``, and as the parts that read it.
         """
@@ -57,20 +66,26 @@ class JobReader:
         refuse_interactive(job, self._where)
         self._walk.over(job, job.properties)
         for one in waits.unsaid:
-            self._walk.unsaid(one, f"{one.wanted}: the job does not wait for it")
+            self._walk.unsaid(one, "there is no such job: the job does not wait for it")
         taken = take(Asking(job, Place.JOB, self._where, self._policy, self._findings))
         _check_machine(taken.wishes.machine, machine, self._where)
-        tasks = list(self._tasks(taken.wishes, scripts))
-        fields = self._asked(taken.wishes, tasks) | self._told() | {"parents": waits.parents}
+        self._ways.append(taken.options)
+        tasks = list(self._tasks(scripts))
+        fields = self._asked(tasks) | self._told() | dict(waits.others)
         owned = self._owned(taken.wishes, taken.kept)
         kept: list[Property] = [*self._walk.kept, *taken.kept.properties, *owned]
         ours = named(job.properties)
         rest = Job(properties=tuple(kept), requested=taken.kept.requested, kept=job.kept)
-        extensions = {**extensions_of(rest), **more, **ours.extensions}
-        return JobSpec(**fields, extensions=extensions, properties=ours.properties)
+        return JobSpec(
+            **fields,
+            extensions={**extensions_of(rest), **around.extensions, **ours.extensions},
+            properties=ours.properties,
+            job_group=around.job_group,
+            description=ours.description or around.description,
+        )
 
-    def _tasks(self, wishes: Wishes, scripts: Mapping[str, str]) -> list[Read]:
-        reader = TaskReader(self._job, wishes, scripts, self._policy, self._findings)
+    def _tasks(self, scripts: Mapping[str, str]) -> list[Read]:
+        reader = TaskReader(self._job, self._ways, scripts, self._policy, self._findings)
         found: list[Read] = []
         for number, group in enumerate(self._found.task_groups, 1):
             where = f"{self._where}, task group {number}"
@@ -82,63 +97,98 @@ class JobReader:
                 self._findings.unsupported(group.awareness or self._policy, where, what)
         return found
 
-    def _asked(self, wishes: Wishes, tasks: Sequence[Read]) -> Fields:
-        """Return the fields that follow from what is requested, with the tasks."""
-        sizes = sizes_of(wishes, [one.part for one in tasks], self._tell)
-        nodes = grouped(wishes, tasks, self._tell)
-        specs = tuple(
-            self._task(one, size, where)
-            for one, size, where in zip(tasks, sizes.tasks, nodes.tasks, strict=True)
-        )
+    def _asked(self, tasks: Sequence[Read]) -> Fields:
+        """Return the fields that follow from what is requested, with the tasks and the alternatives."""
+        choices, cut = combined([[one.weight for one in ways] for ways in self._ways])
+        if cut:
+            what = f"{cut} more alternatives are left out: those before the last that it prefers least"
+            self._findings.add(Kind.APPROXIMATED, self._where, what)
+        meanings = [self._meaning(tasks, choices[0], 0, explicit=False)]
+        sized = meanings[0].job["minimum"] is not None
+        for number, choice in enumerate(choices[1:], 1):
+            meanings.append(self._meaning(tasks, choice, number, explicit=sized))
+        best = self._ways[0][choices[0][0]].wishes
+        together = self._together(tasks, meanings[0])
         return {
-            **sizes.job,
-            **nodes.job,
-            **self._memory(wishes, tasks),
-            "run_time": wishes.run_time,
-            "licences": _licences(wishes, tasks),
-            "project": wishes.project,
-            "run_as": wishes.user,
-            "template": wishes.queue or wishes.quality,
-            "tasks": specs,
+            **meanings[0].job,
+            "together": together,
+            "project": best.project,
+            "run_as": best.user,
+            "template": best.queue or best.quality,
+            "tasks": tuple(
+                TaskSpec(**read.fields, **fields)
+                for read, fields in zip(tasks, meanings[0].tasks, strict=True)
+            ),
+            "alternatives": self._alternatives(meanings),
         }
 
-    def _tell(self, kind: Kind, where: str, what: str) -> None:
-        """Say what became of something; ``job`` is this one."""
-        self._findings.add(kind, self._where if where == "job" else where, what)
-
-    def _task(self, read: Read, size: Bounds, where: Fields) -> TaskSpec:
-        unasked: tuple[str, ...] = where.pop("unasked", ())
-        fields = read.fields
-        if unasked:
-            what = f"Feature: a task can ask for one; {', '.join(unasked)} is not asked for"
-            self._findings.unsupported(self._policy, read.part.where, what)
-            kept = TaskGroup(properties=tuple(Selection(name="Feature", value=name) for name in unasked))
-            fields = fields | {"extensions": extensions_of(kept) | fields["extensions"]}
-        return TaskSpec(**fields, minimum=size[0], maximum=size[1], run_time=read.own.run_time, **where)
-
-    def _memory(self, wishes: Wishes, tasks: Sequence[Read]) -> Fields:
-        """Ask of every node of the job what the most demanding of its tasks asks for."""
-        asked = [one.part.asked for one in tasks] or [wishes]
-        least = [one.least_memory or 0 for one in asked]
-        most = [one.most_memory for one in asked if one.most_memory is not None]
-        if len(set(least)) > 1:
-            what = f"Memory: every node of the job has the most that a task group asks for, {max(least)} MB"
+    def _alternatives(self, meanings: Sequence[Meaning]) -> tuple[Alternative, ...]:
+        found = [difference(meanings[0], other) for other in meanings[1:]]
+        different = tuple(dict.fromkeys(one for one in found if one is not None))
+        if None in found:
+            what = "alternatives that differ in who asks, or for which queue, are not used"
             self._findings.add(Kind.APPROXIMATED, self._where, what)
-        elif any(least):
-            what = "Memory: every node of the job has so much"
+        if different:
+            what = f"Requested: {len(different)} alternatives to what it asks for at best"
             self._findings.add(Kind.TRANSLATED, self._where, what)
-        if most and min(most) < max(least):
-            what = "Memory: no node suits all task groups, so the upper bound is left out"
+        return different
+
+    def _together(self, tasks: Sequence[Read], meaning: Meaning) -> bool:
+        """Whether there are several tasks, which start together."""
+        several = sum(one.instances for one in tasks) > 1
+        if several and any(task["minimum"] < task["maximum"] for task in meaning.tasks):
+            what = "Processors from so many to so many: tasks that start together get the least"
             self._findings.add(Kind.APPROXIMATED, self._where, what)
-            most = []
-        return {"minimum_memory": max(least) or None, "maximum_memory": min(most, default=None)}
+        return several
+
+    def _meaning(
+        self, tasks: Sequence[Read], choice: Sequence[int], number: int, *, explicit: bool
+    ) -> Meaning:
+        """Return what one alternative says of the job and of its tasks."""
+        wishes = self._ways[0][choice[0]].wishes
+        parts = [one.part(self._ways, choice) for one in tasks]
+        tell = self._tell(f", alternative {number}" if number else "")
+        sizes, nodes = sizes_of(wishes, parts, tell), grouped(wishes, parts, tell)
+        job = {
+            **sizes.job,
+            **nodes.job,
+            "run_time": wishes.run_time,
+            "licences": self._licences(tasks, choice),
+        }
+        if explicit and job["minimum"] is None:
+            job["minimum"], job["maximum"] = total(parts, sizes.tasks) if parts else (1, 1)
+        each = zip(parts, sizes.tasks, nodes.tasks, strict=True)
+        fields = ({**size, "needs": needs, "run_time": part.own.run_time} for part, size, needs in each)
+        return Meaning(job, tuple(fields))
+
+    def _licences(self, tasks: Sequence[Read], choice: Sequence[int]) -> tuple[Licence, ...]:
+        """Return the licences of the job and of its task groups, which all run together."""
+        scopes = dict.fromkeys((0, *(scope for one in tasks for scope in (one.group, one.task))))
+        amounts: dict[str, int] = {}
+        for scope in scopes:
+            for licence in self._ways[scope][choice[scope]].wishes.licences:
+                amounts[licence.feature] = amounts.get(licence.feature, 0) + (licence.amount or 0)
+        return tuple(Licence(feature, amount) for feature, amount in amounts.items())
+
+    def _tell(self, which: str) -> Tell:
+        """Return what says what became of something; ``job`` is this one."""
+
+        def tell(kind: Kind, where: str, what: str) -> None:
+            self._findings.add(kind, f"{self._where if where == 'job' else where}{which}", what)
+
+        return tell
 
     def _told(self) -> Fields:
         """Return the fields that follow from the job's own simple properties."""
         job, where, findings = self._job, self._where, self._findings
-        fields = {"name": job.name, "environment": environment_of(job)}
+        fields = {
+            "name": job.name,
+            "environment": environment_of(job),
+            "suspendable": bool(job.value("Suspendable")),
+            "resource_limits": limits_of(job.properties, where, self._walk.unsaid, findings),
+        }
         fields |= priority_of(job, where, self._walk, findings)
-        fields |= hold_of(job, where, self._walk, findings)
+        fields |= moments_of(job, where, findings)
         return fields | events_of(job, self._walk)
 
     def _owned(self, wishes: Wishes, kept: Scope) -> list[Property]:
@@ -177,15 +227,6 @@ def _check_machine(asked: str, machine: str, where: str) -> None:
     if asked and machine and asked.lower() != machine.lower():
         raise BadRequest(
             code="machine",
-            what=f"{where}: it is for the machine {asked!r}, and this is {machine!r}",
+            what=f"{where}: Machine {asked!r}: the job is for that one, and this is {machine!r}",
             fix="submit it there, or take Machine out",
         )
-
-
-def _licences(wishes: Wishes, tasks: Sequence[Read]) -> tuple[Licence, ...]:
-    """Return the licences of the job and of its task groups, which all run together."""
-    amounts: dict[str, int] = {}
-    for one in (wishes, *(task.own for task in tasks)):
-        for licence in one.licences:
-            amounts[licence.feature] = amounts.get(licence.feature, 0) + (licence.amount or 0)
-    return tuple(Licence(feature, amount) for feature, amount in amounts.items())

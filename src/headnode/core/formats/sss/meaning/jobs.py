@@ -3,19 +3,16 @@
 Source: SSS 3.1.0; "JobGroup", "Job and JobDefaults", "Dependency".
 """
 
-from collections.abc import Iterable, Mapping
-
 import msgspec
 from msgspec.structs import replace
 
 from headnode.core.formats.fidelity import Awareness, Kind, Report
+from headnode.core.formats.links import Link
 from headnode.core.formats.sss.inheritance import EffectiveJob, effective_job, effective_jobs
 from headnode.core.formats.sss.job_object import Document, Job, JobGroup, JobRef, Reference
 from headnode.core.formats.sss.meaning.findings import Findings
-from headnode.core.formats.sss.meaning.job_reading import DIALECTS, JobReader
-from headnode.core.formats.sss.meaning.links import Link, siblings, waits_of
-from headnode.core.formats.sss.meaning.rows import Role, meaning_of
-from headnode.core.formats.sss.rows import Place
+from headnode.core.formats.sss.meaning.job_reading import DIALECTS, GroupSays, JobReader
+from headnode.core.formats.sss.meaning.links import siblings, waits_of
 from headnode.core.model.job import JobSpec
 
 GROUP = "group."
@@ -64,7 +61,7 @@ class _Reader:
 
     def alone(self, job: Job) -> None:
         """Read a job that is in no group."""
-        self._read([effective_job(job)], self._policy, {})
+        self._read([effective_job(job)], self._policy, GroupSays())
 
     def group(self, group: JobGroup) -> None:
         """Read the jobs of a group."""
@@ -74,7 +71,7 @@ class _Reader:
             if isinstance(job, JobRef):
                 self.elsewhere(job)
         found = [job for job in jobs if isinstance(job, EffectiveJob)]
-        self._read(found, policy, dict(self._told(group)))
+        self._read(found, policy, self._told(group))
 
     def elsewhere(self, entry: Reference) -> None:
         """Tell of what is defined elsewhere."""
@@ -82,27 +79,26 @@ class _Reader:
         what = f"{name} {entry.id!r} is defined elsewhere: it is not submitted"
         self.findings.unsupported(entry.awareness or self._policy, "document", what)
 
-    def _told(self, group: JobGroup) -> Iterable[tuple[str, str]]:
-        """Yield the extensions that a group gives its jobs."""
+    def _told(self, group: JobGroup) -> GroupSays:
+        """Return what a group says of each of its jobs."""
         where = f"job group {group.id!r}"
         for one in group.properties:
-            if one.name not in ("Id", "Name", "Description", "State", "CreationTime") or one.value is None:
-                continue
-            if meaning_of(one.name, Place.JOB_GROUP).role is Role.KEPT:
-                self.findings.add(Kind.KEPT, where, f"{one.name}: it is kept with each of its jobs")
-                yield f"{GROUP}{one.name}", str(one.value)
-            else:
+            if one.name in ("State", "CreationTime") and one.value is not None:
                 what = f"{one.name}: it says what became of the group elsewhere, and is not input"
                 self.findings.add(Kind.NOTE, where, what)
+        called = group.name or group.id
+        self.findings.add(Kind.TRANSLATED, where, f"it is the group {called!r} of its jobs")
+        more = {} if called == group.id else {f"{GROUP}Id": group.id}
+        return GroupSays(more, called, str(group.value("Description") or ""))
 
-    def _read(self, jobs: list[EffectiveJob], policy: Awareness, more: Mapping[str, str]) -> None:
+    def _read(self, jobs: list[EffectiveJob], policy: Awareness, around: GroupSays) -> None:
         first = len(self.jobs)
         among = siblings([one.job for one in jobs], first)
         for number, job in enumerate(jobs, first):
             where = f"job {job.job.id!r}" if job.job.id else "job"
             waits = waits_of(job.job, number, among)
             spec = JobReader(job, where, policy, self.findings).spec(
-                waits, self._scripts, self._machine, more
+                waits, self._scripts, self._machine, around
             )
             self.jobs.append(replace(spec, dialect=self._dialect))
             self.links += waits.links

@@ -25,8 +25,11 @@ from headnode.core.model.errors import BadRequest
 ATTRIBUTE = "attribute."
 """Before the names of attributes of a Job or TaskGroup that nobody understood."""
 
-OURS, PROPERTY = "Headnode", "Property"
-"""The types of Extensions that hold extensions and properties of a job by their names."""
+OURS, PROPERTY, FIELD = "Headnode", "Property", "Headnode.Job"
+"""The types of Extensions that hold extensions, properties and fields of a job by their names."""
+
+DESCRIPTION = "Description"
+"""The field of a job that SSS has for job groups only."""
 
 
 class Named(NamedTuple):
@@ -34,20 +37,27 @@ class Named(NamedTuple):
 
     extensions: dict[str, str]
     properties: dict[str, str]
+    description: str = ""
 
 
 def named(properties: Iterable[Property]) -> Named:
     """Return the extensions and properties that Extensions of our types among `properties` hold."""
     found = Named({}, {})
     for one in properties:
-        if isinstance(one, Extension) and is_ours(one):
+        if not isinstance(one, Extension) or not is_ours(one):
+            continue
+        if one.type == FIELD:
+            found = found._replace(description=str(one.value or ""))
+        else:
             held = found.extensions if one.type == OURS else found.properties
             held[one.called] = str(one.value or "")
     return found
 
 
 def is_ours(one: Extension) -> bool:
-    """Whether it holds an extension or property of a job by its name."""
+    """Whether it holds an extension, property or field of a job by its name."""
+    if one.type == FIELD:
+        return one.called == DESCRIPTION
     return one.type in (OURS, PROPERTY) and bool(one.called) and not one.called.startswith("<")
 
 

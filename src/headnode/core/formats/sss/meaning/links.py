@@ -6,20 +6,11 @@ Source: SSS 3.1.0, "Dependency".
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-import msgspec
-
-from headnode.core.formats.sss.conditions import Condition, Dependency
+from headnode.core.formats.links import FIELDS, Condition, Link
+from headnode.core.formats.sss.conditions import Dependency, Designator
 from headnode.core.formats.sss.job_object import Job
 
 _MOST_ID = 2**31 - 1
-
-
-class Link(msgspec.Struct, frozen=True):
-    """Job `child` waits for job `parent`, both by their place among the jobs of a document, from 0."""
-
-    child: int
-    parent: int
-    condition: Condition
 
 
 class Siblings(NamedTuple):
@@ -43,27 +34,25 @@ class Waits(NamedTuple):
     """What a job waits for: siblings, ids of other jobs, and the dependencies Headnode cannot act on."""
 
     links: tuple[Link, ...]
-    parents: tuple[int, ...]
+    others: Mapping[str, tuple[int, ...]]  # by the field of a job that holds them
     unsaid: tuple[Dependency, ...]
 
 
 def waits_of(job: Job, number: int, among: Siblings) -> Waits:
     """Return what job `number` of its document waits for."""
     links: dict[Link, None] = {}
-    parents: dict[int, None] = {}
+    others: dict[str, dict[int, None]] = {}
     unsaid = []
     for one in _dependencies(job):
         called = (among.by_name if one.by_name else among.by_id).get(str(one.value), [])
         found = [other for other in called if other != number]
-        if one.wanted is not Condition.ON_SUCCESS:
-            unsaid.append(one)
-        elif found:
+        if found:
             links |= {Link(number, parent, one.wanted): None for parent in found}
         elif not one.by_name and _is_id(str(one.value)):
-            parents[int(str(one.value))] = None
+            others.setdefault(FIELDS[one.wanted], {})[int(str(one.value))] = None
         else:
             unsaid.append(one)
-    return Waits(tuple(links), tuple(parents), tuple(unsaid))
+    return Waits(tuple(links), {field: tuple(ids) for field, ids in others.items()}, tuple(unsaid))
 
 
 def _dependencies(job: Job) -> Iterator[Dependency]:
@@ -72,3 +61,8 @@ def _dependencies(job: Job) -> Iterator[Dependency]:
 
 def _is_id(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) < 11 and 1 <= int(text) <= _MOST_ID
+
+
+def dependency(other: str, condition: Condition) -> Dependency:
+    """Return a dependency on the job with the id `other`."""
+    return Dependency(name="Dependency", value=other, condition=condition, designator=Designator.JOB_ID)

@@ -13,7 +13,6 @@ from headnode.core.model.task import TaskSpec
 UNSAID_OF_JOB: Mapping[str, str] = {
     "exclusive": "other jobs may share the nodes",
     "run_until_canceled": "the job ends with its tasks",
-    "node_group_op": "every node has all of the features",
     "order_by": "nodes are taken in any order",
     "maximum_processors_per_node": "nodes may be larger",
     "process_memory": "processes have no memory of their own",
@@ -30,6 +29,7 @@ UNSAID_OF_TASK: Mapping[str, str] = {
     "depends_on": "all tasks start together; write jobs of a job group with dependencies",
     "group": "all tasks start together",
     "valid_exit_codes": "only 0 is success",
+    "private_directory": "the task starts in its work directory",
     "fail_job_on_failure": "what a failed task means is not said",
     "fail_job_count": "what failed tasks mean is not said",
 }

@@ -1,9 +1,10 @@
-"""Which of the alternatives of a request is taken, and what is kept of it for writing back.
+"""The ways in which a request can be met, and what is kept of it for writing back.
 
 Source: SSS 3.1.0, "Requested" and its attributes op, conj, group and preference.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -11,24 +12,40 @@ from msgspec.structs import replace
 from headnode.core.formats.fidelity import Awareness, Kind
 from headnode.core.formats.sss.consumables import Consumable
 from headnode.core.formats.sss.job_object import Scope
-from headnode.core.formats.sss.meaning.findings import Findings
+from headnode.core.formats.sss.meaning.findings import Findings, Heard, Told
 from headnode.core.formats.sss.meaning.rows import Role, meaning_of
-from headnode.core.formats.sss.meaning.wishes import Wishes, is_sayable, wishes_of
+from headnode.core.formats.sss.meaning.wishes import NOTHING, Wishes, is_sayable, wishes_of
 from headnode.core.formats.sss.properties import Envelope, Kept, Property
 from headnode.core.formats.sss.requests.alternatives import Alternative, asked, request_of
-from headnode.core.formats.sss.requests.constraint import Constraint
+from headnode.core.formats.sss.requests.constraint import Comparison, Constraint
 from headnode.core.formats.sss.rows import Place
+from headnode.core.formats.sss.tables import SPELLINGS
 from headnode.core.model.errors import BadRequest
 
-_NOTHING = Wishes()
 _SHOWN = 3  # of the alternatives that are not taken
+_ABLE = SPELLINGS[Place.REQUESTED]
+
+
+class Option(NamedTuple):
+    """One way to meet a request, and the sum of the preferences that it fulfils."""
+
+    wishes: Wishes
+    weight: int = 0
+
+
+_ANYTHING = (Option(NOTHING),)
 
 
 class Taken(NamedTuple):
-    """What is asked for, and the scope of all that must be written back as it was."""
+    """The ways that Headnode can act on, best first, and the scope of what must be written back as it was."""
 
-    wishes: Wishes
+    options: tuple[Option, ...]
     kept: Scope
+
+    @property
+    def wishes(self) -> Wishes:
+        """What is asked for at best."""
+        return self.options[0].wishes
 
 
 class Asking(NamedTuple):
@@ -41,33 +58,79 @@ class Asking(NamedTuple):
     findings: Findings
 
 
+class _Ways(NamedTuple):
+    """What `take` finds of a request, whoever makes it."""
+
+    options: tuple[Option, ...]
+    outside: tuple[Property, ...]
+    requested: Envelope | None
+    told: tuple[Told, ...]
+
+
 def take(asking: Asking) -> Taken:
-    """Return the best alternative that Headnode can act on; if there is none, the one it can best.
+    """Return the alternatives that Headnode can act on; if there are none, those of which it can do most.
 
     Raises:  BadRequest ``request`` when nothing can meet all that is asked, or as `request_of`.
     """
-    if not asked(asking.scope):
-        return Taken(_NOTHING, replace(asking.scope, properties=(), requested=None, delivered=None))
+    scope = asking.scope
+    outside = tuple(one for one in scope.properties if one.name in _ABLE)
+    if not outside and scope.requested is None:
+        return Taken(_ANYTHING, replace(scope, properties=(), requested=None, delivered=None))
+    try:
+        found = _ways(outside, scope.requested, asking.place, asking.policy)
+    except BadRequest as wrong:
+        what = f"{asking.where}: {wrong.what}"
+        raise BadRequest(code=wrong.code, what=what, fix=wrong.fix) from wrong
+    asking.findings.say(asking.where, found.told)
+    kept = replace(scope, properties=found.outside, requested=found.requested, delivered=None)
+    return Taken(found.options, kept)
+
+
+@lru_cache(maxsize=256)
+def _ways(
+    outside: tuple[Property, ...], requested: Envelope | None, place: Place, policy: Awareness
+) -> _Ways:
+    """Work out a request; the many jobs of a group often ask for the same."""
+    heard = Heard()
+    asking = Asking(Scope(properties=outside, requested=requested), place, "", policy, heard)
+    taken = _worked_out(asking)
+    return _Ways(taken.options, taken.kept.properties, taken.kept.requested, tuple(heard.told))
+
+
+def _worked_out(asking: Asking) -> Taken:
     ways = request_of(_without_amounts(asking))
     if not ways:
         raise BadRequest(
             code="request",
-            what=f"{asking.where}: what is requested contradicts itself: nothing can meet all of it",
+            what="what is requested contradicts itself: nothing can meet all of it",
             fix="correct the requested properties of the same name",
         )
-    way = min(ways, key=lambda one: len(_unsaid(one, asking.place)))
-    unsaid = _unsaid(way, asking.place)
+    strange = [_unsaid(one, asking.place) for one in ways]
+    fewest = min(map(len, strange))
+    used = [way for way, lost in zip(ways, strange, strict=True) if len(lost) == fewest]
+    unused = [way for way, lost in zip(ways, strange, strict=True) if len(lost) > fewest]
+    options: dict[Wishes, Option] = {}
+    unsaid: dict[Constraint, None] = {}
+    for way in used:
+        lost = _unsaid(way, asking.place)
+        wishes, approximations = wishes_of([one for one in way.constraints if one not in lost])
+        if wishes in options:
+            unused.append(way)
+            continue
+        options[wishes] = Option(wishes, way.weight)
+        unsaid |= dict.fromkeys(lost)
+        for what in approximations:
+            asking.findings.add(Kind.APPROXIMATED, asking.where, what)
+    _tell_unsaid(asking, list(unsaid))
+    _tell_others(asking, used[0], unused)
+    names = {one.subject[0] for one in unsaid} | {one.name for one in _marked(asking)}
+    return Taken(tuple(options.values()), _kept(asking.scope, names, whole=bool(unused)))
+
+
+def _tell_unsaid(asking: Asking, unsaid: Sequence[Constraint]) -> None:
     policies = _policies(asking)
     for one in unsaid:
         _tell(asking, policies.get(one.subject[0], asking.policy), one)
-    _tell_others(asking, way, [one for one in ways if one is not way])
-    wishes, approximations = wishes_of([one for one in way.constraints if one not in unsaid])
-    for name in approximations.of:
-        what = f"{name}: no upper bound is given, so the lower one is taken"
-        asking.findings.add(Kind.APPROXIMATED, asking.where, what)
-    marked = list(_marked(asking))
-    names = {one.subject[0] for one in unsaid} | {one.name for one in marked}
-    return Taken(wishes, _kept(asking.scope, names, whole=len(ways) > 1))
 
 
 def _without_amounts(asking: Asking) -> Scope:
@@ -89,11 +152,17 @@ def _without_amounts(asking: Asking) -> Scope:
 
 
 def _unsaid(way: Alternative, place: Place) -> list[Constraint]:
+    """Return what of an alternative has no effect; of several patterns for the same node all but one."""
     of_job = place is Place.JOB
+    patterns = [
+        one for one in way.constraints if one.subject == ("Node",) and one.comparison is Comparison.MATCH
+    ]
     return [
         one
         for one in way.constraints
-        if not is_sayable(one) or not (of_job or meaning_of(one.subject[0], place).tasks)
+        if not is_sayable(one)
+        or not (of_job or meaning_of(one.subject[0], place).tasks)
+        or one in patterns[1:]
     ]
 
 

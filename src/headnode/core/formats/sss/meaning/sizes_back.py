@@ -3,39 +3,45 @@
 Source: SSS 3.1.0, Tables 25-2 (NodeCount), 25-4 (Processors) and 25-5 (TaskCount).
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from headnode.core.formats.fidelity import Kind
 from headnode.core.formats.sss.meaning.findings import Findings
 from headnode.core.formats.sss.meaning.wishes import Bounds
 from headnode.core.model.job import JobSpec, UnitType
-from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.model.node_needs import ANY_NODE
+from headnode.core.model.task import Distribution, TaskSpec, TaskType
 
 Fields = dict[str, Any]
 
 
-class Sized(NamedTuple):
-    """The fields of `Wishes` for the job, and whether its only task needs no task group of its own."""
+def sized(spec: JobSpec, tasks: tuple[TaskSpec, ...], findings: Findings, *, alone: bool) -> Fields:
+    """Return the fields of `Wishes` for the size of a job, and tell what comes back otherwise.
 
-    job: Fields
-    alone: bool
-
-
-def sized(spec: JobSpec, tasks: tuple[TaskSpec, ...], findings: Findings) -> Sized:
-    """Return the size of a job, and tell what comes back otherwise."""
+    `alone` is whether its only task needs no task group of its own.
+    """
     if spec.unit is UnitType.SOCKET:
         findings.add(Kind.APPROXIMATED, "job", "unit: sockets are written as processors")
     bounds = _bounds(spec, tasks, findings)
     if spec.unit is UnitType.NODE and not tasks and not bounds:
         findings.add(Kind.NOT_SUPPORTED, "job", "unit: nothing is counted in nodes, so it is not said")
-    alone = is_plain(spec, tasks)
-    each = says_each_node(spec, tasks, bounds)
-    fields = _counted(spec, bounds, each=each and (alone or not tasks)) if bounds else {}
-    _tell_single_node(spec, tasks, bounds, findings)
-    if spec.single_node and spec.unit is not UnitType.NODE and (tasks or bounds):
+    fields = _counted(spec, bounds) if bounds else {}
+    spread = _nodes(spec, tasks[0]) if alone else 0
+    if spread:
+        fields = {"processors": bounds or (tasks[0].minimum, tasks[0].maximum), "nodes": (spread, spread)}
+    apart = any(_nodes(spec, task) for task in tasks)
+    if spec.single_node and apart:
+        what = "single_node: what tasks say of nodes is written in its place"
+        findings.add(Kind.APPROXIMATED, "job", what)
+    elif spec.single_node and (spec.unit is UnitType.NODE or not (tasks or bounds)):
+        what = "single_node: SSS says it of processors only, by NodeCount 1"
+        findings.add(Kind.NOT_SUPPORTED, "job", what)
+    elif spec.single_node:
         fields["nodes"] = (1, 1)
-    _tell_each_node(spec, findings, is_said=each)
-    return Sized(fields, alone)
+    if spec.minimum_processors_per_node is not None:
+        what = "minimum_processors_per_node: SSS has no word for it; nodes may be smaller"
+        findings.add(Kind.NOT_SUPPORTED, "job", what)
+    return fields
 
 
 def is_plain(spec: JobSpec, tasks: tuple[TaskSpec, ...]) -> bool:
@@ -50,8 +56,9 @@ def is_plain(spec: JobSpec, tasks: tuple[TaskSpec, ...]) -> bool:
         task.properties,
         task.required_nodes,
         task.node_group,
+        task.resource_limits,
     )
-    if any(own) or task.run_time != TaskSpec().run_time:
+    if any(own) or task.needs != ANY_NODE or task.run_time != TaskSpec().run_time:
         return False
     if (spec.minimum, spec.maximum) == (task.minimum, task.maximum):
         return True
@@ -61,30 +68,47 @@ def is_plain(spec: JobSpec, tasks: tuple[TaskSpec, ...]) -> bool:
 
 def of_task(spec: JobSpec, task: TaskSpec) -> Fields:
     """Return the fields of `Wishes` for a task: what all of its instances take."""
-    return _counted(spec, _total(task), each=says_each_node(spec, spec.tasks, None))
-
-
-def says_each_node(spec: JobSpec, tasks: tuple[TaskSpec, ...], bounds: Bounds | None) -> bool:
-    """Whether Processors beside NodeCount say how large each node is; of one node they say another thing."""
-    if spec.unit is not UnitType.NODE or not spec.minimum_processors_per_node:
-        return False
-    counted: list[Bounds | None] = [_total(task) for task in tasks]
-    return (counted or [bounds]) not in ([(1, 1)], [None])
-
-
-def _total(task: TaskSpec) -> Bounds:
     number = max(task.instances, 1)
-    return task.minimum * number, task.maximum * number
+    fields = _counted(spec, (task.minimum * number, task.maximum * number))
+    spread = _nodes(spec, task)
+    return fields | {"nodes": (spread, spread)} if spread else fields
 
 
-def _counted(spec: JobSpec, bounds: Bounds, *, each: bool) -> Fields:
-    if spec.unit is not UnitType.NODE:
-        return {"processors": bounds}
-    fields: Fields = {"nodes": bounds}
-    if each and spec.minimum_processors_per_node:
-        needed = spec.minimum_processors_per_node * bounds[0]
-        fields["processors"] = (needed, needed)
-    return fields
+def placed(spec: JobSpec, task: TaskSpec, where: str, findings: Findings) -> Distribution | None:
+    """Return how a task is laid on nodes, as far as that comes back; tell what does not."""
+    found = task.distribution
+    if found is None:
+        return None
+    said = bool(found.per_node or found.geometry or found.nodes or found.round_robin)
+    lost = ""
+    if spec.unit is UnitType.NODE:
+        lost = "whole nodes are counted"
+    elif found.nodes > _processes(task):
+        lost = f"there are only {_processes(task)} processes for {found.nodes} nodes"
+    elif found.geometry and not found.draws(_processes(task)):
+        lost = f"its geometry does not number {_processes(task)} processes"
+    if lost and said:
+        findings.add(Kind.NOT_SUPPORTED, where, f"distribution: {lost}")
+        return None
+    if not said or found.nodes == 1:
+        what = "distribution: on one node is a single node, and anyhow is no distribution"
+        for field in ("distribution", "single_node"):
+            findings.add(Kind.TRANSLATED, where, f"{field}: {what}")
+    return found
+
+
+def _nodes(spec: JobSpec, task: TaskSpec) -> int:
+    """Return over how many nodes a task is spread; 0 when that is not said."""
+    nodes = task.distribution.nodes if task.distribution and spec.unit is not UnitType.NODE else 0
+    return nodes if nodes <= _processes(task) else 0
+
+
+def _processes(task: TaskSpec) -> int:
+    return task.instances if task.instances > 1 else task.minimum
+
+
+def _counted(spec: JobSpec, bounds: Bounds) -> Fields:
+    return {"nodes" if spec.unit is UnitType.NODE else "processors": bounds}
 
 
 def _bounds(spec: JobSpec, tasks: tuple[TaskSpec, ...], findings: Findings) -> Bounds | None:
@@ -108,20 +132,3 @@ def _bounds(spec: JobSpec, tasks: tuple[TaskSpec, ...], findings: Findings) -> B
 
 def _tell(findings: Findings, field: str, what: str) -> None:
     findings.add(Kind.APPROXIMATED, "job", f"{field}: {what}")
-
-
-def _tell_single_node(
-    spec: JobSpec, tasks: tuple[TaskSpec, ...], bounds: Bounds | None, findings: Findings
-) -> None:
-    if spec.single_node and (spec.unit is UnitType.NODE or not (tasks or bounds)):
-        what = "single_node: SSS says it of processors only, by NodeCount 1"
-        findings.add(Kind.NOT_SUPPORTED, "job", what)
-
-
-def _tell_each_node(spec: JobSpec, findings: Findings, *, is_said: bool) -> None:
-    if is_said:
-        what = "minimum_processors_per_node: Processors beside NodeCount"
-        findings.add(Kind.TRANSLATED, "job", what)
-    elif spec.minimum_processors_per_node is not None:
-        what = "minimum_processors_per_node: SSS says it of several whole nodes only"
-        findings.add(Kind.NOT_SUPPORTED, "job", what)

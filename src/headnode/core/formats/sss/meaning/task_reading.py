@@ -10,47 +10,69 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from headnode.core.formats.fidelity import Awareness, Kind
-from headnode.core.formats.sss.conditions import Distribution, DistributionKind
 from headnode.core.formats.sss.inheritance import EffectiveTaskGroup
 from headnode.core.formats.sss.job_object import Job, Scope, Task, TaskGroup, TaskRef
 from headnode.core.formats.sss.meaning.findings import Findings
 from headnode.core.formats.sss.meaning.keeping import extensions_of, named
+from headnode.core.formats.sss.meaning.limits import limits_of
+from headnode.core.formats.sss.meaning.placing import distribution_of, each_of, numbered
 from headnode.core.formats.sss.meaning.programs import program_of
-from headnode.core.formats.sss.meaning.requesting import Asking, Taken, take
-from headnode.core.formats.sss.meaning.rows import Role, meaning_of
+from headnode.core.formats.sss.meaning.requesting import Asking, Option, take
+from headnode.core.formats.sss.meaning.rows import OUTCOMES, meaning_of
 from headnode.core.formats.sss.meaning.sizes import Part
 from headnode.core.formats.sss.meaning.streams import home, streams_of
 from headnode.core.formats.sss.meaning.walking import Walk
-from headnode.core.formats.sss.meaning.wishes import Bounds, Wishes
+from headnode.core.formats.sss.meaning.wishes import Bounds, overridden
 from headnode.core.formats.sss.properties import Envelope, Property
 from headnode.core.formats.sss.rows import Place
 from headnode.core.formats.sss.streams import Environment
 from headnode.core.formats.sss.tables import ROWS
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.task import MOST_INSTANCES, TaskType
+from headnode.core.model.task import Distribution as Placed
 
 Fields = dict[str, Any]
 _PATHS = ("command", "standard_input", "standard_output", "standard_error", "work_directory")
 _SWEPT = re.compile(r"[*^]")
-_NOTHING = Wishes()
 _MANY = {row.name for row in ROWS if row.many}
 
 
+Ways = list[tuple[Option, ...]]
+"""The ways of each scope: of the job, of its task groups and of their tasks."""
+
+
 class Read(NamedTuple):
-    """A task to be: its fields, what it asks for, and what it asks for beyond its job."""
+    """A task to be: its fields, and the numbers of the scopes that ask for its group and for itself."""
 
     fields: Fields
-    part: Part
-    own: Wishes
+    where: str
+    instances: int
+    each: Bounds | None
+    distribution: Placed | None
+    group: int
+    task: int
+    sharing: int = 1  # instances of its task group
+
+    def part(self, ways: Ways, choice: Sequence[int]) -> Part:
+        """Return what it asks for when of each scope the way is taken that `choice` says."""
+        job, group, task = (ways[scope][choice[scope]].wishes for scope in (0, self.group, self.task))
+        inner = replace(task, processors=None) if task.processors else task
+        own = replace(overridden(inner, group), processors=group.processors)
+        asked = replace(overridden(own, job), processors=group.processors, nodes=group.nodes)
+        each = task.processors or self.each
+        return Part(self.where, asked, own, self.instances, each, self.distribution, self.sharing)
 
 
 class TaskReader:
-    """Reads the task groups of one job; `scripts` are the bodies of Files by their ids."""
+    """Reads the task groups of one job; `scripts` are the bodies of Files by their ids.
+
+    What the task groups and their tasks ask for is added to `ways`.
+    """
 
     def __init__(
-        self, job: Job, wishes: Wishes, scripts: Mapping[str, str], policy: Awareness, findings: Findings
+        self, job: Job, ways: Ways, scripts: Mapping[str, str], policy: Awareness, findings: Findings
     ) -> None:
-        self._job, self._wishes, self._scripts = job, wishes, dict(scripts)
+        self._job, self._ways, self._scripts = job, ways, dict(scripts)
         self._policy, self._findings = policy, findings
 
     def group(self, group: EffectiveTaskGroup, where: str) -> Iterator[Read]:
@@ -63,13 +85,16 @@ class TaskReader:
         walk = Walk(Place.TASK_GROUP, where, policy, self._findings)
         walk.over(own, own.properties)
         taken = take(Asking(own, Place.TASK_GROUP, where, policy, self._findings))
-        wishes = _over(taken.wishes, self._wishes)
-        for number, (task, count) in enumerate(self._different(group, where)):
+        limits = limits_of(own.properties, where, walk.unsaid, self._findings)
+        scope = self._added(taken.options)
+        different = list(self._different(group, where))
+        sharing = sum(count for _, count in different)
+        for number, (task, count) in enumerate(different):
             kept = Walk(Place.TASK, where, task.awareness or policy, self._findings)
             own_task = _beyond(task, group.within)
             kept.over(task, own_task.properties)
             asked = take(Asking(own_task, Place.TASK, where, task.awareness or policy, self._findings))
-            each = asked.wishes.processors or _each(own)
+            more = limits_of(own_task.properties, where, kept.unsaid, self._findings)
             nearer = (*kept.kept, *asked.kept.properties)
             hidden = {one.name for one in nearer} - _MANY | ({"Id"} if number else set())
             of_group = (one for one in (*walk.kept, *taken.kept.properties) if one.name not in hidden)
@@ -79,14 +104,15 @@ class TaskReader:
                 kept=own.kept,
             )
             fields = self._fields(task, group, rest, count, where)
-            part = Part(where, _over(replace(asked.wishes, processors=None), wishes), count, each)
-            mine = _over(asked.wishes, taken.wishes)
-            yield Read(fields, self._told_size(part, taken), mine)
+            named_more = {one.name for one in more}
+            fields["resource_limits"] = (*(one for one in limits if one.name not in named_more), *more)
+            placed = distribution_of(group.within)
+            inner = self._added(asked.options)
+            yield Read(fields, where, count, each_of(group.within), placed, scope, inner, sharing)
 
-    def _told_size(self, part: Part, taken: Taken) -> Part:
-        """Return the part as asked for by its own group: what only the job says is the job's."""
-        own = replace(part.asked, processors=taken.wishes.processors, nodes=taken.wishes.nodes)
-        return part._replace(asked=own)
+    def _added(self, options: tuple[Option, ...]) -> int:
+        self._ways.append(options)
+        return len(self._ways) - 1
 
     def _different(self, group: EffectiveTaskGroup, where: str) -> Iterator[tuple[Task, int]]:
         """Yield the tasks that differ in more than where they ran, with the number of each."""
@@ -96,12 +122,16 @@ class TaskReader:
                 what = f"task {task.id!r} is defined elsewhere: it is not run"
                 self._findings.unsupported(task.awareness or self._policy, where, what)
         count = group.count if len(tasks) == len(group.tasks) else min(group.count, len(tasks))
+        if group.written and len(group.tasks) == 1 and group.task_group.value("TaskCount") is None:
+            count = numbered(group.within) or count
         if count > MOST_INSTANCES:
             raise BadRequest(
                 code="too-many-instances",
                 what=f"{where}: TaskCount {count} is more than a task may have instances",
                 fix=f"write {MOST_INSTANCES} or less",
             )
+        if count == 0:
+            self._findings.add(Kind.APPROXIMATED, where, "TaskCount 0: nothing of the task group is run")
         if not tasks or count == 0:
             return
         if all(_essence(task) == _essence(tasks[0]) for task in tasks):
@@ -160,27 +190,9 @@ def refuse_interactive(scope: Scope, where: str) -> None:
     if scope.value("Interactive"):
         raise BadRequest(
             code="interactive",
-            what=f"{where}: the job is interactive, and Headnode has no interactive jobs",
+            what=f"{where}: Interactive true: Headnode has no interactive jobs",
             fix="write Interactive false, or leave it out",
         )
-
-
-def _each(group: TaskGroup) -> Bounds | None:
-    """Return the processors of each task, when a TaskDistribution says so."""
-    for one in group.properties:
-        if isinstance(one, Distribution) and one.kind is DistributionKind.PROCESSORS_PER_TASK:
-            return one.number, one.number
-    return None
-
-
-def _over(own: Wishes, far: Wishes) -> Wishes:
-    """Return what `own` asks for, and `far` where it asks for nothing."""
-    said = {
-        field: value
-        for field in own.__struct_fields__
-        if (value := getattr(own, field)) != getattr(_NOTHING, field)
-    }
-    return replace(far, **said)
 
 
 def _beyond(task: Task, within: TaskGroup) -> Task:
@@ -207,7 +219,7 @@ def _own(properties: Sequence[Property], outer: Sequence[Property]) -> Iterator[
 
 
 _OUTCOMES = [
-    name for name in ("Id", "Node", "Session", "Process") if meaning_of(name, Place.TASK).role is Role.OUTCOME
+    name for name in ("Id", "Node", "Session", "Process") if meaning_of(name, Place.TASK).role in OUTCOMES
 ]
 
 

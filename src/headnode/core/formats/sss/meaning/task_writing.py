@@ -4,7 +4,7 @@ Source: SSS 3.1.0, "TaskGroup and TaskGroupDefaults", "Task and TaskDefaults".
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -13,10 +13,12 @@ from headnode.core.formats.sss.job_object import Task, TaskGroup
 from headnode.core.formats.sss.meaning.asking_back import asked_back
 from headnode.core.formats.sss.meaning.findings import Findings
 from headnode.core.formats.sss.meaning.keeping import kept_group
+from headnode.core.formats.sss.meaning.limits import limits_back
 from headnode.core.formats.sss.meaning.losses import Texts
+from headnode.core.formats.sss.meaning.placing import distribution_back
 from headnode.core.formats.sss.meaning.programs import spoken
-from headnode.core.formats.sss.meaning.simple import environment, ordered, own_words, span
-from headnode.core.formats.sss.meaning.sizes_back import of_task
+from headnode.core.formats.sss.meaning.simple import environment, ordered, own_words
+from headnode.core.formats.sss.meaning.sizes_back import placed
 from headnode.core.formats.sss.meaning.wishes import Wishes
 from headnode.core.formats.sss.properties import Property
 from headnode.core.formats.sss.rows import Place
@@ -32,45 +34,33 @@ SWEPT = ("command", "standard_input", "standard_output", "standard_error", "work
 _ESCAPED = re.compile(r"[*^]")
 
 
-def task_group(spec: JobSpec, task: TaskSpec, where: str, findings: Findings) -> TaskGroup:
-    """Return the task group of a task; a sweep whose texts differ has a Task for each instance."""
+def task_group(
+    spec: JobSpec, task: TaskSpec, options: Sequence[Wishes], where: str, findings: Findings
+) -> TaskGroup:
+    """Return the task group of a task, which asks for one of `options`.
+
+    A sweep whose texts differ has a Task for each instance.
+    """
     kept = kept_group(task.extensions, where, findings)
-    wishes = _wishes(spec, task, where, findings)
-    asked = asked_back(wishes, kept, Place.TASK_GROUP, where, findings)
+    asked = asked_back(options, kept, Place.TASK_GROUP, where, findings)
     written_out = _is_written_out(task, where, findings)
-    count = [Property(name="TaskCount", value=task.instances)] if task.kind is TaskType.SWEEP else []
+    found = placed(spec, task, where, findings)
+    counted = task.kind is TaskType.SWEEP or (found and found.geometry)
     Texts(where, findings).tell("name", [task.name])
     own = [
         *([Property(name="Name", value=task.name)] if task.name else []),
-        *count,
+        *([Property(name="TaskCount", value=task.instances)] if counted else []),
         *([] if written_out else run_of(_first(task, where, findings), where, findings)),
         *environment(task.environment),
+        *limits_back(task.resource_limits, where, findings),
+        *distribution_back(found, where, findings),
         *_restartable(spec, task),
         *own_words(task.properties, where, findings),
     ]
-    group = TaskGroup(
-        properties=ordered([*own, *asked.properties]), requested=asked.requested, kept=kept.kept
-    )
+    names = {one.name for one in own if one.name in ("ResourceLimit", "TaskDistribution")}
+    rest = [one for one in asked.properties if one.name not in names]
+    group = TaskGroup(properties=ordered([*own, *rest]), requested=asked.requested, kept=kept.kept)
     return replace(group, tasks=tuple(_each(task, where, findings))) if written_out else group
-
-
-def _wishes(spec: JobSpec, task: TaskSpec, where: str, findings: Findings) -> Wishes:
-    if len(task.required_nodes) > 1:
-        what = "required_nodes: a task group asks for one of several nodes, not for all of them"
-        findings.add(Kind.NOT_SUPPORTED, where, what)
-    alike = {each.node_group for each in spec.tasks} == {task.node_group}
-    if task.node_group and (alike or spec.node_groups):
-        for field in ("node_group", "node_groups"):
-            what = f"{field}: what all tasks ask for, or one beside groups of the job, is the job's"
-            findings.add(Kind.TRANSLATED, where, what)
-    Texts(where, findings).tell("required_nodes", task.required_nodes)
-    Texts(where, findings).tell("node_group", [task.node_group])
-    return Wishes(
-        **of_task(spec, task),
-        run_time=span("run_time", task.run_time, where, findings),
-        names=task.required_nodes if len(task.required_nodes) == 1 else (),
-        features=(task.node_group,) if task.node_group else (),
-    )
 
 
 def _restartable(spec: JobSpec, task: TaskSpec) -> list[Property]:

@@ -1,21 +1,18 @@
 """The simple properties of a job that have a field of their own, with what the field cannot say.
 
-Source: SSS 3.1.0, Table 25-2 (Priority, Hold, EligibleTime) and "NotificationList".
+Source: SSS 3.1.0, Table 25-2 (Priority, Hold, EligibleTime, DeadlineTime) and "NotificationList".
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from headnode.core.formats.fidelity import Kind
 from headnode.core.formats.sss.job_object import Job
 from headnode.core.formats.sss.meaning.findings import Findings
 from headnode.core.formats.sss.meaning.walking import Walk
+from headnode.core.formats.sss.properties import Property
 from headnode.core.formats.sss.streams import Notifications
-from headnode.core.formats.sss.value_types import MOST_SECONDS
 from headnode.core.model.quantities import HIGHEST, LOWEST, Instant, Priority
-
-HELD = Instant(float(MOST_SECONDS))
-"""Until when a job is held that waits for a person: the last moment that SSS can say, 2106-02-07."""
 
 EVENTS = {"jobstart": "notify_on_start", "jobend": "notify_on_completion"}
 """The events of NotificationList that Headnode tells, in small letters."""
@@ -39,22 +36,34 @@ def priority_of(job: Job, where: str, walk: Walk, findings: Findings) -> Fields:
     return {}
 
 
-def hold_of(job: Job, where: str, walk: Walk, findings: Findings) -> Fields:
-    """Return until when the job is held: for a person, or until it is eligible."""
-    holds = [one for one in job.all("Hold") if one.value]
-    eligible = job.value("EligibleTime")
+def moments_of(job: Job, where: str, findings: Findings) -> Fields:
+    """Return what holds the job, from when on it may start, and by when it must have ended."""
+    fields: Fields = {}
+    holds = [str(one.value) for one in job.all("Hold") if one.value]
     if holds:
-        walk.kept.extend(holds)
-        names = ", ".join(str(one.value) for one in holds)
-        what = f"Hold {names}: it is held until 2106-02-07, or until its hold is changed"
-        findings.add(Kind.APPROXIMATED, where, what)
-        if eligible is not None:
-            walk.kept.extend(job.all("EligibleTime"))
-        return {"hold_until": HELD}
-    if eligible is None:
-        return {}
-    findings.add(Kind.TRANSLATED, where, "EligibleTime: the job is held until then")
-    return {"hold_until": Instant(float(eligible))}
+        fields["holds"] = tuple(dict.fromkeys(name.casefold() for name in holds))
+        if fields["holds"] != tuple(holds):
+            findings.add(Kind.TRANSLATED, where, "Hold: holds have names in small letters, each once")
+    for name, field, becomes in _MOMENTS:
+        value = job.value(name)
+        if value is not None:
+            findings.add(Kind.TRANSLATED, where, f"{name}: {becomes}")
+            fields[field] = Instant(float(value))
+    return fields
+
+
+_MOMENTS = (
+    ("EligibleTime", "hold_until", "the job is held until then"),
+    ("DeadlineTime", "end_by", "the job must have ended by then"),
+)
+_HOLDS = {"system": "System", "user": "User", "operator": "Operator", "batch": "Batch"}
+
+
+def holds_back(names: Sequence[str], findings: Findings) -> Iterator[Property]:
+    """Yield the holds; the usual ones with the capitals of the documents."""
+    if any(name != name.casefold() for name in names):
+        findings.add(Kind.TRANSLATED, "job", "holds: their names come back in small letters")
+    yield from (Property(name="Hold", value=_HOLDS.get(name, name)) for name in names)
 
 
 def events_of(job: Job, walk: Walk) -> Fields:

@@ -6,17 +6,17 @@ Source: SSS 3.1.0, Tables 25-1 to 25-6.
 from collections.abc import Iterable
 
 from headnode.core.formats.fidelity import Awareness, Kind
-from headnode.core.formats.sss.conditions import Distribution, DistributionKind, Extension
+from headnode.core.formats.sss.conditions import Distribution, Extension
 from headnode.core.formats.sss.job_object import Scope
 from headnode.core.formats.sss.meaning.findings import Findings
 from headnode.core.formats.sss.meaning.keeping import is_ours
-from headnode.core.formats.sss.meaning.rows import Role, meaning_of
+from headnode.core.formats.sss.meaning.placing import is_understood
+from headnode.core.formats.sss.meaning.rows import OUTCOMES, Role, meaning_of
 from headnode.core.formats.sss.properties import Kept, Property
 from headnode.core.formats.sss.rows import Place
 from headnode.core.formats.sss.tables import SPELLINGS
 
 _ASKING = SPELLINGS[Place.REQUESTED]
-_ANYWHERE = "tasks go to any nodes of the job"
 _NOT_INPUT = "it says what became of the job elsewhere, and is not input"
 
 
@@ -45,16 +45,16 @@ class Walk:
             self.kept.append(one)  # the reader of the document has told it
         elif isinstance(one, Extension):
             self._extension(one)
-        elif self._is_size(one) or (one.name in _ASKING and not self._is_outcome(one)):
+        elif isinstance(one, Distribution):
+            if not is_understood(one):
+                self.unsaid(one, "tasks go to any nodes of the job")
+        elif one.name in _ASKING and not self._is_outcome(one):
             return
         else:
             self._by_role(one)
 
     def _is_outcome(self, one: Property) -> bool:
-        return meaning_of(one.name, self._place).role is Role.OUTCOME
-
-    def _is_size(self, one: Property) -> bool:
-        return isinstance(one, Distribution) and one.kind is DistributionKind.PROCESSORS_PER_TASK
+        return meaning_of(one.name, self._place).role in OUTCOMES
 
     def _extension(self, one: Extension) -> None:
         if not is_ours(one):
@@ -67,13 +67,13 @@ class Walk:
         meaning = meaning_of(one.name, self._place)
         if one.value is None and meaning.role is not Role.ACTED_ON:
             return  # an empty element: the property is not set
-        if meaning.role is Role.OUTCOME:
+        if meaning.role in OUTCOMES:
             self._findings.add(Kind.NOTE, self._where, f"{one.name}: {_NOT_INPUT}")
         elif meaning.role is Role.KEPT or (meaning.role is Role.UNSUPPORTED and one.value is False):
             self.kept.append(one)
             self._findings.add(Kind.KEPT, self._where, f"{one.name}: it is kept; {meaning.becomes}")
         elif meaning.role is Role.UNSUPPORTED:
-            self.unsaid(one, _ANYWHERE if isinstance(one, Distribution) else meaning.becomes)
+            self.unsaid(one, meaning.becomes)
         elif self._place is not Place.JOB and not meaning.tasks:
             self.unsaid(one, "it has an effect in a job, and none in a part of it")
 

@@ -4,36 +4,41 @@ Source: SSS 3.1.0, "Requested", Tables 25-2 to 25-4, "Node", "Feature", "Resourc
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import NamedTuple
+from functools import lru_cache
 
 import msgspec
+from msgspec.structs import replace
 
-from headnode.core.formats.sss.consumables import Consumable, Resource, Unit
-from headnode.core.formats.sss.properties import Op, Property
-from headnode.core.formats.sss.requests.constraint import Comparison, Constraint, whole_range
-from headnode.core.formats.sss.selections import Aggregation, Selection
-from headnode.core.formats.sss.value_types import MOST_SECONDS
+from headnode.core.formats.sss.consumables import Unit
+from headnode.core.formats.sss.requests.constraint import Comparison, Constraint, Subject, whole_range
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import Licence
 from headnode.core.model.quantities import FOREVER, Seconds
 from headnode.core.model.small_checks import MOST_CODE
 
-LICENSE = "License"  # how a Resource that is a licence is called
+LICENSE = "License"
+"""How a Resource that is a licence is called; another consumable is a licence called ``name:type``."""
+
 Bounds = tuple[int, int]
 
 _EXACT = frozenset({Comparison.EQ})
 _NUMBERS = frozenset({Comparison.EQ, Comparison.GE, Comparison.GT, Comparison.LE, Comparison.LT})
-_NAMES = frozenset({Comparison.EQ, Comparison.IN, Comparison.NE, Comparison.NOT_IN})
+_AMONG = frozenset({Comparison.EQ, Comparison.IN})
+_NOT_AMONG = frozenset({Comparison.NE, Comparison.NOT_IN})
 _LOWER = frozenset({Comparison.EQ, Comparison.GE, Comparison.GT})
 SAYABLE: Mapping[str, frozenset[Comparison]] = {
     "Processors": _NUMBERS,
     "NodeCount": _NUMBERS,
     "Memory": _NUMBERS,
+    "Disk": _LOWER,
+    "Swap": _LOWER,
     "Duration": _NUMBERS,
-    "Node": _NAMES,
-    "Feature": _EXACT,
+    "Node": _AMONG | _NOT_AMONG | {Comparison.MATCH, Comparison.NO_MATCH},
+    "Feature": _AMONG | _NOT_AMONG | {Comparison.MATCH},
+    "Architecture": _AMONG,
+    "OperatingSystem": _AMONG,
     "Partition": _EXACT,
     "Resource": _LOWER,
     "Project": _EXACT,
@@ -46,16 +51,24 @@ SAYABLE: Mapping[str, frozenset[Comparison]] = {
 
 
 class Wishes(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked for.  Memory is in MB for each node; None and empty are: nothing is said."""
+    """What is asked for.  Memory, disk and swap are in MB for each node; None and empty: nothing is said."""
 
     processors: Bounds | None = None
     nodes: Bounds | None = None
     least_memory: int | None = None
     most_memory: int | None = None
+    disk: int = 0
+    swap: int = 0
     run_time: Seconds = FOREVER
     names: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
-    features: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+    excluded_patterns: tuple[str, ...] = ()
+    features: tuple[tuple[str, ...], ...] = ()  # of each inner tuple one
+    feature_patterns: tuple[str, ...] = ()
+    lacking: tuple[str, ...] = ()
+    architectures: tuple[str, ...] = ()
+    systems: tuple[str, ...] = ()
     partition: str = ""
     licences: tuple[Licence, ...] = ()
     project: str = ""
@@ -65,39 +78,84 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
     machine: str = ""
 
 
+NOTHING = Wishes()
+OF_NODES: Mapping[str, tuple[str, ...]] = {
+    "Memory": ("least_memory", "most_memory"),
+    "Disk": ("disk",),
+    "Swap": ("swap",),
+    "Node": ("names", "excluded", "patterns", "excluded_patterns"),
+    "Feature": ("features", "feature_patterns", "lacking"),
+    "Architecture": ("architectures",),
+    "OperatingSystem": ("systems",),
+}
+"""The fields of `Wishes` for each property that says which nodes will do."""
+
+
+_TOGETHER = {field: fields for fields in OF_NODES.values() for field in fields}
+
+
+def says(wishes: Wishes, fields: Iterable[str]) -> bool:
+    """Whether anything is said in one of `fields`."""
+    return any(getattr(wishes, field) != getattr(NOTHING, field) for field in fields)
+
+
+@lru_cache(maxsize=256)
+def overridden(own: Wishes, far: Wishes) -> Wishes:
+    """Return what `own` asks for, and what `far` does of the properties that `own` says nothing of."""
+    if NOTHING in (own, far):
+        return far if own == NOTHING else own
+    kept = {
+        field: getattr(own, field)
+        for field in own.__struct_fields__
+        if says(own, _TOGETHER.get(field, (field,)))
+    }
+    return replace(far, **kept)
+
+
 def is_sayable(one: Constraint) -> bool:
     """Whether Headnode can act on a constraint."""
     name = one.subject[0]
-    if name == "Resource" and (one.subject[1].lower() != LICENSE.lower() or not one.subject[2]):
+    if name == "Resource" and not _consumable(one.subject):
         return False
     return one.comparison in SAYABLE.get(name, ())
 
 
-class Approximations(NamedTuple):
-    """The properties that are met, but not in all they leave open."""
+def _consumable(subject: Subject) -> str:
+    """Return how the licence is called that a Resource is; "" when it can be none."""
+    _, called, kind = subject
+    if called.lower() == LICENSE.lower():
+        name = kind
+    else:
+        name = f"{called}:{kind}" if kind else called
+    return "" if "," in name else name.strip()
 
-    of: tuple[str, ...]
 
-
-def wishes_of(constraints: Sequence[Constraint]) -> tuple[Wishes, Approximations]:
-    """Return what `constraints`, all of them sayable, ask for.
+def wishes_of(constraints: Sequence[Constraint]) -> tuple[Wishes, tuple[str, ...]]:
+    """Return what `constraints`, all of them sayable, ask for; and what is met, but not to the letter.
 
     Raises:  BadRequest ``size`` for counts that no cluster has.
 
     Where no upper bound is given, the lower one is it: the wish is met, and nobody else is kept out.
     """
-    open_ended = [name for name in ("Processors", "NodeCount") if _is_open(constraints, name)]
     texts = {one.subject[0]: str(one.value) for one in constraints if one.comparison is Comparison.EQ}
     memory = [one for one in constraints if one.subject == ("Memory",)]
     wishes = Wishes(
         processors=_bounds(constraints, "Processors"),
         nodes=_bounds(constraints, "NodeCount"),
-        least_memory=_least_memory(memory),
+        least_memory=_least(constraints, "Memory") or None,
         most_memory=_most_memory(memory),
+        disk=_least(constraints, "Disk"),
+        swap=_least(constraints, "Swap"),
         run_time=_run_time(constraints),
-        names=tuple(_names(constraints, Comparison.EQ, Comparison.IN)),
-        excluded=tuple(_names(constraints, Comparison.NE, Comparison.NOT_IN)),
-        features=_values(constraints, "Feature"),
+        names=_among(constraints, "Node"),
+        excluded=_every(constraints, "Node", _NOT_AMONG),
+        patterns=_every(constraints, "Node", (Comparison.MATCH,)),
+        excluded_patterns=_every(constraints, "Node", (Comparison.NO_MATCH,)),
+        features=tuple(dict.fromkeys(_texts(one) for one in _of(constraints, "Feature", _AMONG))),
+        feature_patterns=_every(constraints, "Feature", (Comparison.MATCH,)),
+        lacking=_every(constraints, "Feature", _NOT_AMONG),
+        architectures=_among(constraints, "Architecture"),
+        systems=_among(constraints, "OperatingSystem"),
         partition=texts.get("Partition", ""),
         licences=tuple(_licences(constraints)),
         project=texts.get("Project", ""),
@@ -106,13 +164,45 @@ def wishes_of(constraints: Sequence[Constraint]) -> tuple[Wishes, Approximations
         quality=texts.get("QualityOfService", ""),
         machine=texts.get("Machine", ""),
     )
-    return wishes, Approximations(tuple(open_ended))
+    return wishes, tuple(dict.fromkeys(_approximated(constraints)))
 
 
-def _is_open(constraints: Sequence[Constraint], name: str) -> bool:
-    return any(one.subject == (name,) for one in constraints) and math.isinf(
-        whole_range(constraints, name).most
-    )
+def _approximated(constraints: Sequence[Constraint]) -> Iterator[str]:
+    for name in ("Processors", "NodeCount"):
+        if any(one.subject == (name,) for one in constraints) and math.isinf(
+            whole_range(constraints, name).most
+        ):
+            yield f"{name}: no upper bound is given, so the lower one is taken"
+    for one in constraints:
+        if isinstance(one.value, str | tuple):
+            continue
+        if one.subject[0] in ("Memory", "Disk", "Swap") and Fraction(one.value) % Unit.MB.size:
+            yield f"{one.subject[0]}: whole megabytes, rounded up"
+        if one.subject[0] == "Resource" and Fraction(one.value) % 1:
+            yield f"Resource {_consumable(one.subject)}: whole numbers, rounded up"
+
+
+def _of(constraints: Sequence[Constraint], name: str, comparisons: Iterable[Comparison]) -> list[Constraint]:
+    wanted = tuple(comparisons)
+    return [one for one in constraints if one.subject == (name,) and one.comparison in wanted]
+
+
+def _texts(one: Constraint) -> tuple[str, ...]:
+    return one.value if isinstance(one.value, tuple) else (str(one.value),)
+
+
+def _among(constraints: Sequence[Constraint], name: str) -> tuple[str, ...]:
+    """Return the words of which one is wanted, each once; several lists narrow each other."""
+    lists = [_texts(one) for one in _of(constraints, name, _AMONG)]
+    every = dict.fromkeys(word for words in lists for word in words)
+    return tuple(word for word in every if all(word in words for words in lists))
+
+
+def _every(
+    constraints: Sequence[Constraint], name: str, comparisons: Iterable[Comparison]
+) -> tuple[str, ...]:
+    found = _of(constraints, name, comparisons)
+    return tuple(dict.fromkeys(word for one in found for word in _texts(one)))
 
 
 def _bounds(constraints: Sequence[Constraint], name: str) -> Bounds | None:
@@ -134,10 +224,9 @@ def _bounds(constraints: Sequence[Constraint], name: str) -> Bounds | None:
     return (least, high) if high >= 1 else None
 
 
-def _least_memory(memory: Sequence[Constraint]) -> int | None:
+def _least(constraints: Sequence[Constraint], name: str) -> int:
     """Return the megabytes that a node must have; a bare amount is one that is needed."""
-    lower = [_megabytes(one, up=True) for one in memory if one.comparison in _LOWER]
-    return max(lower, default=0) or None
+    return max((_megabytes(one, up=True) for one in _of(constraints, name, _LOWER)), default=0)
 
 
 def _most_memory(memory: Sequence[Constraint]) -> int | None:
@@ -158,64 +247,12 @@ def _run_time(constraints: Sequence[Constraint]) -> Seconds:
     return Seconds(min((span for span in spans if span > 0), default=FOREVER))
 
 
-def _names(constraints: Sequence[Constraint], *comparisons: Comparison) -> Iterator[str]:
-    """Yield the nodes that are named so, each once; several lists narrow each other."""
-    lists = [
-        one.value if isinstance(one.value, tuple) else (str(one.value),)
-        for one in constraints
-        if one.subject == ("Node",) and one.comparison in comparisons
-    ]
-    every = dict.fromkeys(name for names in lists for name in names)
-    wanted = Comparison.EQ in comparisons
-    yield from (name for name in every if not wanted or all(name in names for names in lists))
-
-
-def _values(constraints: Sequence[Constraint], name: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(str(one.value) for one in constraints if one.subject == (name,)))
-
-
 def _licences(constraints: Sequence[Constraint]) -> Iterator[Licence]:
     amounts: dict[str, int] = {}
     for one in constraints:
         if one.subject[0] == "Resource" and not isinstance(one.value, str | tuple):
             strict = 1 if one.comparison is Comparison.GT else 0
             least = math.floor(one.value) + 1 if strict else math.ceil(one.value)
-            amounts[one.subject[2]] = max(amounts.get(one.subject[2], 0), least)
+            name = _consumable(one.subject)
+            amounts[name] = max(amounts.get(name, 0), least)
     yield from (Licence(feature, amount) for feature, amount in amounts.items() if amount)
-
-
-def properties_of(wishes: Wishes) -> Iterator[Property]:
-    """Yield the requested properties that say the same."""
-    if wishes.run_time <= MOST_SECONDS:
-        yield Property(name="Duration", value=Seconds(float(math.ceil(wishes.run_time))))
-    yield from _counted(Consumable, "Processors", wishes.processors)
-    yield from _counted(Property, "NodeCount", wishes.nodes)
-    yield from _memory(wishes)
-    if wishes.names:
-        listed = Aggregation.LIST if len(wishes.names) > 1 else None
-        yield Selection(name="Node", value=",".join(wishes.names), aggregation=listed)
-    for name in wishes.excluded:
-        yield Selection(name="Node", value=name, op=Op.NE)
-    for feature in wishes.features:
-        yield Selection(name="Feature", value=feature)
-    for licence in wishes.licences:
-        if licence.amount is not None:
-            amount = float(licence.amount)
-            yield Resource(name="Resource", called=LICENSE, type=licence.feature, value=amount)
-
-
-def _counted(shape: type[Property], name: str, bounds: Bounds | None) -> Iterator[Property]:
-    if bounds is None:
-        return
-    least, most = bounds
-    if least == most:
-        yield shape(name=name, value=least)
-    else:
-        yield shape(name=name, value=least, op=Op.GE)
-        yield shape(name=name, value=most, op=Op.LE)
-
-
-def _memory(wishes: Wishes) -> Iterator[Property]:
-    for amount, op in ((wishes.least_memory, Op.GE), (wishes.most_memory, Op.LE)):
-        if amount is not None:
-            yield Consumable(name="Memory", value=float(amount), op=op, units=Unit.MB.value)

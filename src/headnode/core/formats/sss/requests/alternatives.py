@@ -1,7 +1,6 @@
 """The normal form of a request: alternatives, best first, each a conjunction of constraints.
 
-Will become what the scheduler tries in order for each task group; the model has one request per job, with
-sizes, memory and node names only, and no alternatives.
+They become what a job asks for and its alternatives, which the scheduler tries in that order.
 Source: SSS 3.1.0, "Requested", attribute preference.
 """
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from headnode.core.formats.sss.patterns import matching
+from headnode.core.model.patterns import matching
 
 Subject = tuple[str, ...]
 """What is constrained: the name of the property; of a Resource also its name and type."""
@@ -58,7 +58,10 @@ _DENIALS = frozenset({Comparison.NE, Comparison.NO_MATCH, Comparison.NOT_IN})
 
 
 class Constraint(msgspec.Struct, frozen=True):
-    """One comparison.  The value of IN and NOT_IN is a tuple, of the others one number or text."""
+    """One comparison.  The value of IN and NOT_IN is a tuple, of the others one number or text.
+
+    That of MATCH and NO_MATCH may be a tuple, too: of patterns of which one matches, or none.
+    """
 
     subject: Subject
     comparison: Comparison
@@ -93,15 +96,19 @@ def _agrees(comparison: Comparison, fact: Fact, value: Number | str | tuple[str,
     if comparison is Comparison.IN:
         return isinstance(value, tuple) and fact in value
     if comparison is Comparison.MATCH:
-        return isinstance(fact, str) and isinstance(value, str) and matching(value, [fact])
+        return isinstance(fact, str) and any(matching(one, [fact]) for one in _patterns(value))
     return _in_order(comparison, fact, value)
 
 
 def _agrees_set(comparison: Comparison, fact: frozenset[str], value: Number | str | tuple[str, ...]) -> bool:
     if comparison is Comparison.MATCH:
-        return isinstance(value, str) and matching(value, fact)
+        return any(matching(one, fact) for one in _patterns(value))
     wanted = value if isinstance(value, tuple) else (value,)
     return comparison in (Comparison.EQ, Comparison.IN) and not fact.isdisjoint(map(str, wanted))
+
+
+def _patterns(value: Number | str | tuple[str, ...]) -> tuple[str, ...]:
+    return value if isinstance(value, tuple) else (value,) if isinstance(value, str) else ()
 
 
 def _in_order(comparison: Comparison, fact: Number | str, value: Number | str | tuple[str, ...]) -> bool:

@@ -13,7 +13,9 @@ from headnode.core.formats.sss.properties import Conj, Kept, Op, Property
 from headnode.core.formats.sss.requests.constraint import Comparison, Constraint, Subject
 from headnode.core.formats.sss.selections import Aggregation, Selection
 from headnode.core.model.errors import BadRequest
+from headnode.core.model.patterns import literal
 
+MOST_PROPERTIES = 5000  # in one request: joining them takes time by the square of their number
 MOST_DENIALS = 50  # of Nand, Nor, AndNot and OrNot in one request
 
 
@@ -54,6 +56,8 @@ _COMPARISONS = {
     Op.MATCH: Comparison.MATCH,
 }
 _TIGHT = (Conj.AND, Conj.NAND, Conj.AND_NOT)
+_CHOSEN = (("Node",), ("Feature",), ("Architecture",), ("OperatingSystem",))
+"""The facts of nodes of which one of several may be asked for."""
 _DENYING = (Conj.NAND, Conj.NOR, Conj.AND_NOT, Conj.OR_NOT)
 
 
@@ -64,6 +68,12 @@ def expression_of(properties: Sequence[Property]) -> Expression:
     of nodes.  Properties that are not set, and those nobody understands, say nothing.
     Raises:  BadRequest ``groups`` when the parentheses do not match, ``request`` when it denies too much.
     """
+    if len(properties) > MOST_PROPERTIES:
+        raise BadRequest(
+            code="request",
+            what=f"the request has {len(properties)} properties",
+            fix=f"write at most {MOST_PROPERTIES}",
+        )
     denials = sum(one.conj in _DENYING for one in properties)
     if denials > MOST_DENIALS:
         raise BadRequest(
@@ -132,7 +142,7 @@ def _joined(left: Expression, conj: Conj, right: Expression) -> Expression:
     if conj in _TIGHT:
         joined: Expression = All((*left.parts, part) if isinstance(left, All) else (left, part))
     else:
-        joined = Any((*left.parts, part) if isinstance(left, Any) else (left, part))
+        joined = any_of((*left.parts, part) if isinstance(left, Any) else (left, part))
     return Not(joined) if conj in (Conj.NAND, Conj.NOR) else joined
 
 
@@ -176,7 +186,48 @@ def _operand(run: list[Property]) -> Expression | None:
     names = tuple(dict.fromkeys(name for one in run if not _is_pattern(one) for name in _names(one)))
     among = (_leaf(("Node",), Comparison.IN, names),) if names else ()
     patterns = (said for one in run if _is_pattern(one) and (said := _said(one)) is not None)
-    return Any((*among, *patterns)) if names or any(map(_is_pattern, run)) else None
+    return any_of((*among, *patterns)) if names or any(map(_is_pattern, run)) else None
+
+
+def any_of(parts: Sequence[Expression]) -> Expression:
+    """Return what holds when one part does; what is asked of one fact of a node is one constraint.
+
+    A node may then have the one, its neighbour the other.  What has a preference stays an alternative.
+    """
+    alike: dict[Subject, list[Constraint]] = {}
+    for one in parts:
+        if isinstance(one, Leaf) and _is_choice(one):
+            alike.setdefault(one.constraint.subject, []).append(one.constraint)
+    found: dict[Expression, None] = {}
+    for one in parts:
+        among = alike.get(one.constraint.subject, []) if isinstance(one, Leaf) and _is_choice(one) else []
+        found[Leaf(_choice(among)) if len(among) > 1 else one] = None
+    return next(iter(found)) if len(found) == 1 else Any(tuple(found))
+
+
+def _is_choice(one: Leaf) -> bool:
+    among = (
+        Comparison.EQ,
+        Comparison.IN,
+        *((Comparison.MATCH,) if one.constraint.subject == ("Node",) else ()),
+    )
+    return not one.weight and one.constraint.subject in _CHOSEN and one.constraint.comparison in among
+
+
+def _choice(among: Sequence[Constraint]) -> Constraint:
+    """Return the constraint that holds when one of several on the same fact does."""
+    values = [
+        (one.comparison, one.value if isinstance(one.value, tuple) else (str(one.value),)) for one in among
+    ]
+    if all(comparison is not Comparison.MATCH for comparison, _ in values):
+        every = dict.fromkeys(name for _, names in values for name in names)
+        return Constraint(among[0].subject, Comparison.IN, tuple(every))
+    patterns = dict.fromkeys(
+        name if comparison is Comparison.MATCH else literal(name)
+        for comparison, names in values
+        for name in names
+    )
+    return Constraint(among[0].subject, Comparison.MATCH, tuple(patterns))
 
 
 def _weighted(said: Expression, weight: int) -> Expression:

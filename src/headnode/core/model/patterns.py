@@ -278,6 +278,15 @@ def _refuse(what: str, fix: str) -> NoReturn:
     raise BadRequest(code="pattern", what=what, fix=fix)
 
 
+def literal(name: str) -> str:
+    """Return the pattern that matches `name` alone.
+
+    >>> literal("node[1]")
+    'node\\\\[1\\\\]'
+    """
+    return "".join(sign if sign.isalnum() or sign in "-_" else f"\\{sign}" for sign in name)
+
+
 def matching(text: str, names: Iterable[str]) -> bool:
     """Whether any of `names` matches the pattern `text`."""
     pattern = compile_pattern(text)

@@ -1,0 +1,133 @@
+"""2,000 agents over TLS: how soon all have joined, what their heartbeats cost the head, and how it loses 500.
+
+The agents are simulated in a process of their own: each has its own key, certificate and connection, says who
+it is and lives, and runs nothing.
+"""
+
+import asyncio
+import contextlib
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from headnode.adapters.nodes import messages as m
+from headnode.adapters.nodes.encryption import keep_buffers_small
+from headnode.adapters.nodes.framing import frame
+from headnode.adapters.nodes.identity import Identity, read_invitation
+from headnode.apps.client.client import Client
+from headnode.core.model.node import NodeFacts
+from heads import head, machine
+
+AGENTS = int(os.environ.get("AGENTS", "2000"))
+LOST = AGENTS // 4
+AT_ONCE = 50  # that join at the same time
+HEARTBEAT = 30.0  # seconds, the default
+STEADY = 60.0  # seconds over which heartbeats are counted
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+async def live(number: int, directory: Path, invitation: str, writers: list[asyncio.StreamWriter]) -> None:
+    """Join, and say who we are."""
+    facts = NodeFacts(name=f"n{number:04}", processors=16, memory=65536, boot_id="b")
+    identity = Identity(directory / facts.name)
+    await identity.join(read_invitation(invitation), facts)
+    _, writer = await identity.dial()
+    writer.write(frame(_encode(m.Hello(protocol=m.PROTOCOL, facts=facts))))
+    writers.append(writer)
+
+
+async def beat(writer: asyncio.StreamWriter, delay: float) -> None:
+    """Say that we live, for ever."""
+    await asyncio.sleep(delay)
+    while not writer.is_closing():
+        writer.write(frame(_encode(m.Heartbeat())))
+        await asyncio.sleep(HEARTBEAT)
+
+
+async def agents(directory: Path, invitations: list[str]) -> None:
+    """Be all agents; on a line of standard input the first of them die."""
+    keep_buffers_small()
+    writers: list[asyncio.StreamWriter] = []
+    door = asyncio.Semaphore(AT_ONCE)
+
+    async def one(number: int, invitation: str) -> None:
+        async with door:
+            await live(number, directory, invitation, writers)
+
+    await asyncio.gather(*(one(number, text) for number, text in enumerate(invitations)))
+    beats = [
+        asyncio.create_task(beat(writer, HEARTBEAT * number / len(writers)))
+        for number, writer in enumerate(writers)
+    ]
+    await asyncio.to_thread(sys.stdin.readline)
+    for writer in writers[:LOST]:
+        writer.transport.abort()
+    await asyncio.to_thread(sys.stdin.readline)
+    for task in beats:
+        task.cancel()
+
+
+def spent_by(process: int) -> float:
+    """Return the processor seconds that a process has used."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def until(client: Client, holds: Callable[[dict[str, int]], bool]) -> float:
+    """Wait until the counts of nodes by state are as wished; return how long it took, in seconds."""
+    begun = time.perf_counter()
+    while not holds(client.ask("cluster")["cluster"]["nodes"]):
+        time.sleep(0.02)
+    return time.perf_counter() - begun
+
+
+def main() -> int:
+    """Print the figures beside what was promised."""
+    print(machine())
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    with head(nodes=0, listen="127.0.0.1:0") as here, tempfile.TemporaryDirectory() as directory:
+        invitations = [here.client.ask("invite_node", approve=True)["invitation"] for _ in range(AGENTS)]
+        words = [sys.executable, __file__, "--agents", directory]
+        others = subprocess.Popen(words, stdin=subprocess.PIPE, text=True)
+        assert others.stdin is not None
+        try:
+            begun = time.perf_counter()
+            others.stdin.write(" ".join(invitations) + "\n")
+            others.stdin.flush()
+            until(here.client, lambda nodes: nodes.get("Ready", 0) == AGENTS)
+            joined = time.perf_counter() - begun
+            print(f"{AGENTS} agents joined in {joined:.1f} s (promised: 60)")
+            before, since = spent_by(here.process.pid), time.perf_counter()
+            time.sleep(STEADY)
+            share = 100 * (spent_by(here.process.pid) - before) / (time.perf_counter() - since)
+            print(f"their heartbeats cost the head {share:.1f} % of a processor (promised: 15)")
+            memory = here.memory()
+            print(f"memory of the head: {memory:.0f} MB (promised: 400)")
+            others.stdin.write("die\n")
+            others.stdin.flush()
+            lost = until(here.client, lambda nodes: nodes.get("Unreachable", 0) == LOST)
+            print(f"{LOST} lost at once were known in {lost:.2f} s (promised: 5)")
+        finally:
+            with contextlib.suppress(BrokenPipeError):
+                others.stdin.close()
+            others.kill()
+            others.wait()
+    return int(joined > 60 or share > 15 or memory > 400 or lost > 5)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--agents"]:
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        asyncio.run(agents(Path(sys.argv[2]), sys.stdin.readline().split()))
+        os._exit(0)  # thousands of connections end with the process, not one by one
+    sys.exit(main())

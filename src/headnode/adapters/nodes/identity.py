@@ -1,0 +1,189 @@
+"""What a node of another machine keeps: the head it belongs to, its own key, the certificates of both."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from headnode.adapters.identity.authority import KeyPair, fingerprint_of, request_for
+from headnode.adapters.nodes import messages as m
+from headnode.adapters.nodes.encryption import dial, node_side, stranger_side
+from headnode.adapters.nodes.framing import frame, read_frame
+from headnode.core.model.errors import BadRequest, NotAllowed, Unavailable
+from headnode.core.model.node import NodeFacts
+
+DEFAULT_PORT = 5817
+_PATIENCE = 30.0  # seconds that the head has for each answer
+
+_encode = msgspec.msgpack.Encoder().encode
+_decoder: msgspec.msgpack.Decoder[m.ToStranger] = msgspec.msgpack.Decoder(m.ToStranger)
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class Invitation(NamedTuple):
+    """What an administrator hands to the one who starts an agent."""
+
+    host: str
+    port: int
+    secret: str
+    fingerprint: str  # of the certificate of the cluster's authority
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}/{self.secret}.{self.fingerprint}"
+
+
+def read_invitation(text: str) -> Invitation:
+    """Read what `hn node invite` printed.
+
+    Raises:  BadRequest ``invitation``.
+    """
+    where, _, proof = text.strip().partition("/")
+    secret, _, fingerprint = proof.partition(".")
+    host, port = read_address(where, "invitation")
+    if not secret or len(fingerprint) != 64 or not all(sign in "0123456789abcdef" for sign in fingerprint):
+        raise BadRequest(
+            code="invitation",
+            what=f"{text.strip()[:40]!r} is no invitation, or only a part of one",
+            fix="paste the whole line that `hn node invite` printed",
+        )
+    return Invitation(host, port, secret, fingerprint)
+
+
+def read_address(text: str, code: str) -> tuple[str, int]:
+    """Read HOST, HOST:PORT or [HOST]:PORT.
+
+    Raises:  BadRequest with `code`.
+    """
+    host, colon, port = text.rpartition(":") if ":" in text and not text.endswith("]") else (text, "", "")
+    host = host.removeprefix("[").removesuffix("]")
+    wrong = not host or (bool(colon) and not (port.isascii() and port.isdigit() and int(port) < 65536))
+    if wrong or any(sign.isspace() or sign == "/" for sign in host):
+        raise BadRequest(
+            code=code,
+            what=f"{text[:80]!r} is no address",
+            fix=f"write HOST or HOST:PORT, such as head:{DEFAULT_PORT}",
+        )
+    return host, int(port) if colon else DEFAULT_PORT
+
+
+class Membership(msgspec.Struct, frozen=True):
+    """Of which cluster a machine is which node."""
+
+    host: str
+    port: int
+    node: str
+
+
+class Identity:
+    """The files of one node, below the state directory of its agent."""
+
+    def __init__(self, state: Path) -> None:
+        self._directory = state / "identity"
+        self._authority = self._directory / "authority.pem"
+        self._own = KeyPair(self._directory / "node.pem", self._directory / "node.key")
+        self._membership = self._directory / "membership.json"
+
+    def membership(self) -> Membership | None:
+        """Return where this node belongs; None: it has not joined.
+
+        Raises:  Unavailable ``identity`` when the files are damaged.
+        """
+        try:
+            return msgspec.json.decode(self._membership.read_bytes(), type=Membership)
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.MsgspecError) as error:
+            raise Unavailable(
+                code="identity",
+                what=f"{str(self._membership)!r} cannot be read: {error}",
+                fix="take the directory away and join again with a new invitation",
+            ) from None
+
+    async def join(self, invitation: Invitation, facts: NodeFacts) -> bool:
+        """Become a node of the cluster that invites; return whether it is ready at once.
+
+        Nothing is said to a head that is not the one the invitation means.
+        Raises:  NotAllowed ``not-joined`` when the head refuses; Unavailable ``head-away`` when it is not
+                 reached; NotAllowed ``wrong-head`` when another answers.
+        """
+        address = f"{invitation.host}:{invitation.port}"
+        try:
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            await self._learn_authority(invitation)
+            request = request_for(facts.name, self._own.key)
+            joined = await self._ask_to_join(invitation, facts, request)
+        except TimeoutError:
+            raise _away(address, "it does not answer") from None
+        except OSError as error:
+            raise _away(address, str(error)) from None
+        self._own.certificate.write_bytes(joined.certificate)
+        scratch = self._membership.with_suffix(".new")
+        scratch.write_bytes(msgspec.json.encode(Membership(invitation.host, invitation.port, facts.name)))
+        scratch.replace(self._membership)
+        return joined.ready
+
+    async def _learn_authority(self, invitation: Invitation) -> None:
+        """Ask who vouches for the head; believe it only if it is whom the invitation names."""
+        async with _conversation(await dial(invitation.host, invitation.port, stranger_side())) as streams:
+            answer = await _ask(streams, m.AskAuthority())
+        told = answer.certificate if isinstance(answer, m.AuthorityIs) else b""
+        if not told or fingerprint_of(told) != invitation.fingerprint:
+            raise NotAllowed(
+                code="wrong-head",
+                what=f"{invitation.host}:{invitation.port} is not the head that made this invitation",
+                fix="check the address, and whether the head's state was made anew since",
+            )
+        self._authority.write_bytes(told)
+
+    async def _ask_to_join(self, invitation: Invitation, facts: NodeFacts, request: bytes) -> m.Joined:
+        context = node_side(self._authority)
+        wish = m.Join(protocol=m.PROTOCOL, secret=invitation.secret, facts=facts, request=request)
+        async with _conversation(await dial(invitation.host, invitation.port, context)) as streams:
+            answer = await _ask(streams, wish)
+        if isinstance(answer, m.Joined):
+            return answer
+        reason = answer.reason if isinstance(answer, m.Goodbye) else "it answered something else"
+        raise NotAllowed(code="not-joined", what=f"the head did not let this node in: {reason}")
+
+    async def dial(self) -> Streams:
+        """Return a new connection to the head, on which this node has shown its certificate.
+
+        Raises:  OSError.
+        """
+        belongs = self.membership()
+        if belongs is None:
+            raise FileNotFoundError(f"this node has not joined: {self._membership} is missing")
+        return await dial(belongs.host, belongs.port, node_side(self._authority, self._own))
+
+
+@contextlib.asynccontextmanager
+async def _conversation(streams: Streams) -> AsyncIterator[Streams]:
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            yield streams
+    finally:
+        streams[1].close()
+        with contextlib.suppress(OSError):
+            await streams[1].wait_closed()
+
+
+async def _ask(streams: Streams, question: m.FromStranger) -> m.ToStranger:
+    reader, writer = streams
+    writer.write(frame(_encode(question)))
+    await writer.drain()
+    answer = await read_frame(reader, m.LARGEST_GREETING)
+    if answer is None:
+        raise ConnectionResetError("it hung up")
+    return _decoder.decode(answer)
+
+
+def _away(address: str, why: str) -> Unavailable:
+    return Unavailable(
+        code="head-away",
+        what=f"the head at {address} is not reached: {why}",
+        fix="check the address and the firewall, and that the head was started with --listen",
+    )

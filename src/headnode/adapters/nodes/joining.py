@@ -1,0 +1,96 @@
+"""The head's door for other machines: strangers are told who it is, the invited let in, nodes known again."""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+import msgspec
+
+from headnode.adapters.identity.authority import Authority
+from headnode.adapters.nodes import messages as m
+from headnode.adapters.nodes.encryption import peer_of
+from headnode.adapters.nodes.framing import frame, read_frame
+from headnode.core.lifecycle import commands as c
+from headnode.core.lifecycle import events as e
+from headnode.core.model.errors import HeadnodeError
+
+log = logging.getLogger("headnode.nodes")
+
+PATIENCE = 15.0  # seconds that a stranger has for all it wants to say
+MOST_STRANGERS = 200  # at the door at once
+
+ServeNode = Callable[[asyncio.StreamReader, asyncio.StreamWriter, str, str], Awaitable[None]]
+"""Serves a node that showed its certificate: its name and the digest of its key."""
+
+_encode = msgspec.msgpack.Encoder().encode
+_decoder: msgspec.msgpack.Decoder[m.FromStranger] = msgspec.msgpack.Decoder(m.FromStranger)
+
+
+def digest_of(secret: str) -> str:
+    """Return what the head keeps of the secret of an invitation."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+class Door:
+    """Serves every connection from other machines.  A bad one costs itself only."""
+
+    def __init__(
+        self,
+        authority: Authority,
+        ask: Callable[[c.Command], Awaitable[Sequence[e.Event]]],
+        serve_node: ServeNode,
+    ) -> None:
+        self._authority, self._ask, self._serve_node = authority, ask, serve_node
+        self._strangers = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection until it is over."""
+        try:
+            node = peer_of(writer)
+            if node is not None:
+                await self._serve_node(reader, writer, *node)
+            elif self._strangers < MOST_STRANGERS:
+                await self._receive(reader, writer)
+        except (HeadnodeError, msgspec.MsgspecError, ConnectionError, TimeoutError) as error:
+            peer = writer.get_extra_info("peername")
+            log.warning("a connection from %s was dropped: %s", peer, error or "it said nothing in time")
+        finally:
+            writer.close()
+
+    async def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer what somebody without a certificate asks, for a while."""
+        self._strangers += 1
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while (data := await read_frame(reader, m.LARGEST_GREETING)) is not None:
+                    writer.write(frame(_encode(await self._answer(_decoder.decode(data)))))
+                    await writer.drain()
+        finally:
+            self._strangers -= 1
+
+    async def _answer(self, message: m.FromStranger) -> m.ToStranger:
+        match message:
+            case m.AskAuthority():
+                return m.AuthorityIs(certificate=self._authority.certificate)
+            case m.Join():
+                try:
+                    return await self._join(message)
+                except HeadnodeError as error:
+                    log.warning("node %r may not join: %s", message.facts.name, error)
+                    return m.Goodbye(reason=str(error))
+
+    async def _join(self, message: m.Join) -> m.ToStranger:
+        """Let an invited node in.
+
+        Raises:  what refuses it.
+        """
+        if message.protocol != m.PROTOCOL:
+            return m.Goodbye(reason=f"this head speaks protocol {m.PROTOCOL}, not {message.protocol}")
+        name = message.facts.name
+        certificate, key = self._authority.vouch_for(message.request, name)
+        admit = c.AdmitNode(digest=digest_of(message.secret), facts=message.facts, key=key)
+        events = await self._ask(admit)
+        log.info("node %s joined", name)
+        pending = any(isinstance(event, e.NodeRegistered) and not event.approved for event in events)
+        return m.Joined(certificate=certificate, ready=not pending)

@@ -1,0 +1,100 @@
+"""What a task says to commands that it launched on its other nodes goes through the head.
+
+The head keeps nothing of a conversation: each message names its attempt, and passes only between the first
+node of that attempt's place and another node of the place.  So a new head goes on where the old one was.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from headnode.adapters.nodes import messages as m
+from headnode.core.lifecycle import events as e
+from headnode.core.lifecycle.cluster import Cluster
+from headnode.core.lifecycle.events import Place
+from headnode.core.model.quantities import JobId
+
+log = logging.getLogger("headnode.nodes")
+
+
+class _Attempt(NamedTuple):
+    """One attempt of an instance."""
+
+    job: JobId
+    task: int
+    instance: int
+    attempt: int
+
+
+class Relay:
+    """Passes on what may pass, and ends what attempts that are over have launched."""
+
+    def __init__(self, say: Callable[[str, m.FromHead], None]) -> None:
+        """`say` sends a message to a node, if it is there."""
+        self._say = say
+        self._launched: dict[JobId, dict[_Attempt, set[str]]] = {}  # where attempts have launched something
+
+    def pass_on(self, node: str, message: m.Launching, cluster: Cluster) -> None:
+        """Pass on what `node` says, if it may say that."""
+        route = message.route
+        back = not isinstance(message, m.Launch) and message.back
+        sender, other = (route.target, route.first) if back else (route.first, route.target)
+        attempt = _Attempt(route.job, route.task, route.instance, route.attempt)
+        place = _place(cluster, attempt)
+        problem = _objection(node == sender, place, route)
+        if problem:
+            log.warning("a message of node %s about a launch of job %d: %s", node, route.job, problem)
+            if isinstance(message, m.Launch):
+                self._say(node, m.LaunchPiece(route, True, 0, "failed", problem.encode()))
+        elif isinstance(message, m.Launch):
+            self._launched.setdefault(route.job, {}).setdefault(attempt, set()).add(route.target)
+            self._say(other, replace(message, place=place))
+        else:
+            self._say(other, message)
+
+    def greeted(self, node: str, hello: m.Hello, cluster: Cluster) -> None:
+        """Learn what was launched on a node; end what is over."""
+        for live in hello.launched:
+            attempt = _Attempt(live.job, live.task, live.instance, live.attempt)
+            if _place(cluster, attempt):
+                self._launched.setdefault(live.job, {}).setdefault(attempt, set()).add(node)
+            else:
+                self._say(node, m.EndLaunched(*attempt))
+
+    def end_what_is_over(self, events: Sequence[e.Event], cluster: Cluster) -> None:
+        """End what those attempts have launched that are over by these events."""
+        if not self._launched:
+            return
+        for job in {event.job for event in events if isinstance(event, _OF_JOBS)} & self._launched.keys():
+            launched = self._launched[job]
+            for attempt in [each for each in launched if not _place(cluster, each)]:
+                for node in sorted(launched.pop(attempt)):
+                    self._say(node, m.EndLaunched(*attempt))
+            if not launched:
+                del self._launched[job]
+
+
+_OF_JOBS = (e.InstancesEnded, e.JobEnded, e.JobRequeued, e.JobReturned, e.AllocationLost)
+
+
+def _place(cluster: Cluster, attempt: _Attempt) -> Place:
+    """Return the place of an attempt that is live; nothing when it is not."""
+    record = cluster.jobs.get(attempt.job)
+    run = record.run if record is not None else None
+    if run is None or not 0 < attempt.task <= len(run.tasks):
+        return ()
+    live = run.tasks[attempt.task - 1].live.get(attempt.instance)
+    return live.place if live is not None and live.attempt == attempt.attempt else ()
+
+
+def _objection(is_sender: bool, place: Place, route: m.Route) -> str:
+    """Return why a message may not pass, in a sentence; empty when it may."""
+    if not place:
+        return "the task does not run any more"
+    if not is_sender or place[0][0] != route.first:
+        return "only the first node of a task may launch commands for it"
+    if route.target not in {node for node, _ in place}:
+        return f"node {route.target!r} is none of the task's nodes; they are in $HEADNODE_HOSTS"
+    return ""

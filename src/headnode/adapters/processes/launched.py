@@ -1,0 +1,275 @@
+"""Commands that a task launches on other nodes: started, connected with the agent, and ended here.
+
+Standard library only: this is loaded by the shepherd factory.  Each command has a small process of ours as
+its parent, forked from the shepherd, that passes on what the command reads and writes.
+"""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import time
+from collections.abc import Iterable
+from typing import NamedTuple, NoReturn
+
+from headnode.adapters.processes import process_tree
+from headnode.adapters.processes.launcher import (
+    ANSWER_FOR,
+    CHUNK,
+    ERROR,
+    EXIT,
+    FAILED,
+    INPUT,
+    INPUT_END,
+    OUTPUT,
+    Frames,
+    dial,
+)
+
+MARKER = "HEADNODE_LAUNCHED"  # which launch a process belongs to
+TASK = "HEADNODE_TASK"  # which attempt; an mpiexec may hand only this one on to its ranks
+SHELL = "/bin/sh"
+_TICK = 0.01  # seconds between two looks, at least
+_LINGER = 0.3  # seconds for the output of what a command left behind, after its own end
+_ANSWERED_AS_USUAL = (
+    *(signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM),
+    *(signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ),
+)
+
+
+class Order(NamedTuple):
+    """What to run: the command for the shell, its variables, and where; `number` is that of the launch."""
+
+    number: str
+    command: str
+    environment: dict[str, str]
+    work_directory: str
+
+
+class Launches:
+    """What was launched here, until it is told to be over: daemons outlive the commands that start them."""
+
+    def __init__(self, run_directory: int) -> None:
+        self._run = run_directory
+        self._parents: dict[str, int] = {}  # by number; our process, which may have ended
+        self._alive: set[int] = set()  # those of our processes that have not been reaped
+        self._force_at: dict[str, float] = {}
+        self._asked: set[str] = set()
+        self.next_look = float("inf")
+
+    def begin(self, order: Order) -> None:
+        """Start a command.
+
+        Raises:  OSError.
+        """
+        if order.number in self._parents:
+            return
+        process = os.fork()
+        if process == 0:
+            _be_parent(self._run, order)
+        self._parents[order.number] = process
+        self._alive.add(process)
+
+    def reaped(self, process: int) -> None:
+        """A child of this process has ended."""
+        self._alive.discard(process)
+
+    @property
+    def parents(self) -> frozenset[int]:
+        """Our processes that live: nobody's strays."""
+        return frozenset(self._alive)
+
+    def end(self, numbers: Iterable[str], grace: float) -> None:
+        """End what these launches started, and all that it did; kill it after `grace` seconds."""
+        for number in numbers:
+            if number in self._parents:
+                force_at = time.monotonic() + grace
+                self._force_at[number] = min(force_at, self._force_at.get(number, force_at))
+                self.next_look = 0.0
+
+    def end_task(self, task: str) -> None:
+        """Kill whatever an attempt (job.task.instance.attempt) of another node has running here."""
+        self._force_at[f"{TASK}={task}"] = time.monotonic()
+        self.next_look = 0.0
+
+    def end_all(self) -> None:
+        """Kill everything that was launched here."""
+        self.end([number for number in self._parents if number not in self._force_at], 0.0)
+
+    def look(self, mains: Iterable[int]) -> None:
+        """Send what is due; `mains` are the first processes of attempts, which no launch owns."""
+        began = time.monotonic()
+        if began < self.next_look:
+            return
+        picture = process_tree.picture()
+        own, me = {*mains, *self._alive}, os.getpid()
+        strays = [process for process, seen in picture.items() if seen.parent == me and process not in own]
+        for number in list(self._force_at):
+            self._work_on(number, picture, strays)
+        now = time.monotonic()
+        self.next_look = now + max(_TICK, 4 * (now - began)) if self._force_at else float("inf")
+
+    def _work_on(self, number: str, picture: process_tree.Picture, strays: list[int]) -> None:
+        parent = self._parents.get(number, 0)
+        marker = (number if number.startswith(TASK) else f"{MARKER}={number}").encode()
+        roots = [
+            p
+            for p in strays
+            if (picture[p].session == parent and parent) or process_tree.has_marker(p, marker)
+        ]
+        if parent in self._alive:
+            roots.append(parent)
+        members = process_tree.descendants(roots, picture)
+        if not members:
+            self._parents.pop(number, None)
+            del self._force_at[number]
+            self._asked.discard(number)
+        elif time.monotonic() >= self._force_at[number]:
+            process_tree.send(members, signal.SIGKILL)
+        elif number not in self._asked:
+            self._asked.add(number)
+            process_tree.send(members - {parent}, signal.SIGTERM)
+            process_tree.send(members, signal.SIGCONT)
+
+
+def _be_parent(run_directory: int, order: Order) -> NoReturn:
+    """Be the parent of the command; never return into the shepherd."""
+    try:
+        signal.set_wakeup_fd(-1)
+        for each in _ANSWERED_AS_USUAL:
+            signal.signal(each, signal.SIG_DFL)
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+        os.setsid()
+        run = os.dup2(run_directory, 3, inheritable=False)
+        os.closerange(4, 1 << 16)  # among them the journal, by whose lock the shepherd is known to live
+        _run(Frames(dial(run)), order)
+    except OSError:  # the agent is gone: the shepherd ends what there is
+        pass
+    finally:
+        os._exit(1)
+
+
+def _run(frames: Frames, order: Order) -> None:
+    frames.say(ANSWER_FOR, order.number.encode())
+    try:
+        command = _Command(frames, order)
+    except (OSError, ValueError) as error:
+        _say_exit(frames, FAILED, f"the command cannot be started: {error}")
+        return
+    _say_exit(frames, command.run(), "")
+
+
+def _say_exit(frames: Frames, code: int, problem: str) -> None:
+    frames.say(EXIT, json.dumps({"code": code, "problem": problem}).encode())
+    frames.finish()
+    os._exit(0)
+
+
+class _Command:
+    """A command that runs, and its three streams."""
+
+    def __init__(self, frames: Frames, order: Order) -> None:
+        """Start it.
+
+        Raises:  OSError, ValueError.
+        """
+        self._frames = frames
+        self._enter(order)
+        (its_input, self._stdin), (output, its_output), (error, its_error) = (os.pipe() for _ in range(3))
+        its_own = (its_input, its_output, its_error)
+        actions = [(os.POSIX_SPAWN_DUP2, file, number) for number, file in enumerate(its_own)]
+        self._process = os.posix_spawn(
+            SHELL,
+            [SHELL, "-c", order.command],
+            order.environment,
+            file_actions=actions,
+            setsigmask=(),
+            setsigdef=_ANSWERED_AS_USUAL,
+        )
+        for file in its_own:
+            os.close(file)
+        self._unread, self._no_more = bytearray(), False
+        self._streams = {output: OUTPUT, error: ERROR}
+        os.set_blocking(self._stdin, False)
+        self._end = os.pidfd_open(self._process)
+        self._status: int | None = None
+
+    def _enter(self, order: Order) -> None:
+        home = order.environment.get("HOME", "/")
+        for folder in (order.work_directory, home, "/"):
+            with contextlib.suppress(OSError):
+                os.chdir(folder)
+                if folder != order.work_directory:
+                    missing = f"hn-launch: there is no {order.work_directory!r} here that may be entered"
+                    self._frames.say(ERROR, f"{missing}; the command starts in {folder!r}\n".encode())
+                return
+
+    def run(self) -> int:
+        """Pass on what is read and written until the command is over; return its exit status."""
+        until = float("inf")
+        while self._streams or self._status is None:
+            left = until - time.monotonic()
+            if left <= 0:
+                break
+            for descriptor, event in self._poll(left):
+                self._attend(descriptor, event)
+            if self._status is not None and until == float("inf"):
+                until = time.monotonic() + _LINGER
+        status = self._status or 0
+        return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+
+    def _poll(self, patience: float) -> list[tuple[int, int]]:
+        poller = select.poll()
+        listens = select.POLLIN if len(self._unread) < 4 * CHUNK else 0
+        poller.register(self._frames.channel, listens | (select.POLLOUT * self._frames.wants_to_send))
+        if self._status is None:
+            poller.register(self._end, select.POLLIN)
+        if self._unread and self._stdin >= 0:
+            poller.register(self._stdin, select.POLLOUT)
+        for stream in self._streams if not self._frames.full else ():
+            poller.register(stream, select.POLLIN)
+        return poller.poll(None if patience == float("inf") else patience * 1000)
+
+    def _attend(self, descriptor: int, event: int) -> None:
+        if descriptor == self._frames.channel.fileno():
+            self._hear(event)
+        elif descriptor == self._end:
+            self._status = os.waitpid(self._process, 0)[1]
+        elif descriptor == self._stdin:
+            self._feed()
+        elif descriptor in self._streams:
+            data = os.read(descriptor, CHUNK)
+            if data:
+                self._frames.say(self._streams[descriptor], data)
+            else:
+                del self._streams[descriptor]
+                os.close(descriptor)
+
+    def _hear(self, event: int) -> None:
+        if event & select.POLLOUT:
+            self._frames.flush()
+        if not event & ~select.POLLOUT:
+            return
+        heard = self._frames.hear()
+        if heard is None:  # nobody listens: the shepherd is told to end what this started
+            os._exit(0)
+        for kind, data in heard:
+            if kind == INPUT:
+                self._unread += data
+            elif kind == INPUT_END:
+                self._no_more = True
+        self._feed()
+
+    def _feed(self) -> None:
+        try:
+            while self._unread and self._stdin >= 0:
+                del self._unread[: os.write(self._stdin, self._unread[:CHUNK])]
+        except BlockingIOError:
+            return
+        except OSError:  # it reads no more
+            self._no_more = True
+            self._unread.clear()
+        if self._no_more and not self._unread and self._stdin >= 0:
+            os.close(self._stdin)
+            self._stdin = -1

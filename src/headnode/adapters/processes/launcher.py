@@ -1,0 +1,230 @@
+"""``hn-launch [options] HOST COMMAND...``: run a command on another node of the task, as rsh would.
+
+The words of the command are joined by spaces and read by ``/bin/sh`` there, in the same directory; standard
+input, output and error go through; the exit status is that of the command, 255 when it could not be run or
+nobody knows how it ended.  Who asks is known by a secret that the task finds in its environment.
+
+Standard library only and in one file: each agent puts a copy where its users can read it, to be run by
+``python3 -I -S``.
+"""
+
+import json
+import os
+import select
+import socket
+import struct
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+SOCKET = "launch.sock"  # beside this program
+SECRET = "HEADNODE_LAUNCH_SECRET"  # noqa: S105 (the name of a variable)
+TASK = "HEADNODE_TASK"
+FAILED = 255  # exit status
+CHUNK = 64 * 1024  # bytes in one piece
+_MOST_WAITING = 4 * CHUNK  # bytes that wait to be sent before no more is read
+_LARGEST = 8 * 1024 * 1024  # bytes in one frame
+
+# Kinds of frames: one byte after 4 of length.
+ASK, ANSWER_FOR = b"a", b"t"
+INPUT, INPUT_END, OUTPUT, ERROR, EXIT = b"i", b"e", b"o", b"r", b"x"
+
+_WITH_VALUE = frozenset("bcDeFIiJLlmOopQRSWw")  # options of rsh and ssh that another word belongs to
+# The login on each node, and what an mpiexec means for itself: daemons are told all they must know.
+_OWN = ("CCP_", "HEADNODE_", "PMI", "HYDI_", "OMPI_", "ORTE_", "PRTE_", "OPAL_")
+_LOCAL = ("HOME", "SHELL", "USER", "LOGNAME", "HOSTNAME", "PWD", "OLDPWD", "SHLVL", "_")
+
+
+class Frames:
+    """Frames on a socket that never blocks."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self.channel = channel
+        channel.setblocking(False)
+        self._heard, self._unsaid = bytearray(), bytearray()
+
+    @property
+    def full(self) -> bool:
+        """Whether so much waits to be sent that no more should be read."""
+        return len(self._unsaid) >= _MOST_WAITING
+
+    @property
+    def wants_to_send(self) -> bool:
+        """Whether anything waits to be sent."""
+        return bool(self._unsaid)
+
+    def say(self, kind: bytes, data: bytes = b"") -> None:
+        """Send a frame as far as there is room; the rest waits for `flush`."""
+        self._unsaid += struct.pack(">I", len(data) + 1) + kind + data
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what waits, as far as there is room; what nobody will read any more is dropped."""
+        try:
+            while self._unsaid:
+                del self._unsaid[: self.channel.send(self._unsaid[:CHUNK])]
+        except BlockingIOError:
+            return
+        except OSError:  # reading finds out
+            self._unsaid.clear()
+
+    def finish(self) -> None:
+        """Send what waits, however long it takes."""
+        self.channel.setblocking(True)
+        self.channel.sendall(self._unsaid)
+        self._unsaid.clear()
+
+    def hear(self) -> list[tuple[bytes, bytes]] | None:
+        """Return the frames that have arrived whole; None when the other side is gone."""
+        try:
+            data = self.channel.recv(CHUNK)
+        except BlockingIOError:
+            return []
+        except OSError:
+            return None
+        if not data:
+            return None
+        self._heard += data
+        found = []
+        while len(self._heard) >= 5:
+            (size,) = struct.unpack_from(">I", self._heard)
+            if not 0 < size <= _LARGEST:
+                return None
+            if len(self._heard) < 4 + size:
+                break
+            found.append((bytes(self._heard[4:5]), bytes(self._heard[5 : 4 + size])))
+            del self._heard[: 4 + size]
+        return found
+
+
+def dial(folder: int, name: str = SOCKET) -> socket.socket:
+    """Return a connection to the agent's socket in the directory behind a descriptor.
+
+    Raises:  OSError, also when who listens there is neither root nor the same user.
+    """
+    channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        channel.connect(f"/proc/self/fd/{folder}/{name}")  # its path may be too long for an address
+        credentials = channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        if struct.unpack("3i", credentials)[1] not in (0, os.getuid()):
+            raise PermissionError(1, "it is not the agent who listens there")
+    except OSError:
+        channel.close()
+        raise
+    return channel
+
+
+def read_words(words: Sequence[str]) -> tuple[bool, str, str]:
+    """Return whether input is wanted, the host, and the command, of words as rsh and ssh take them.
+
+    Raises:  ValueError with a sentence.
+    """
+    wants_input, ahead = True, list(words)
+    while ahead and ahead[0].startswith("-"):
+        option = ahead.pop(0)
+        if option == "--":
+            break
+        wants_input = wants_input and option != "-n"
+        if len(option) == 2 and option[1] in _WITH_VALUE and ahead:
+            ahead.pop(0)
+    if len(ahead) < 2:
+        raise ValueError("usage: hn-launch [options] HOST COMMAND...")
+    host = ahead[0].rpartition("@")[2]
+    return wants_input, host, " ".join(ahead[2:] if ahead[1] == "--" else ahead[1:])
+
+
+def handed_on(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that the command finds there, too; the task's own it finds anyway."""
+    return {
+        name: value for name, value in environment.items() if name not in _LOCAL and not name.startswith(_OWN)
+    }
+
+
+def main(words: Sequence[str]) -> int:
+    """Run a command on another node; return its exit status."""
+    try:
+        wants_input, host, command = read_words(words)
+    except ValueError as error:
+        return _fail(str(error), 2)
+    if SECRET not in os.environ:
+        return _fail(f"there is no {SECRET} here; only parallel tasks of Headnode can launch commands")
+    request = {
+        "secret": os.environ[SECRET],
+        "task": os.environ.get(TASK, ""),
+        "host": host,
+        "command": command,
+        "directory": os.getcwd(),  # noqa: PTH109
+        "environment": handed_on(os.environ),
+    }
+    folder = os.open(os.path.dirname(os.path.abspath(__file__)), os.O_PATH | os.O_DIRECTORY)  # noqa: PTH100, PTH120 (pathlib takes 5 ms to load)
+    try:
+        frames = Frames(dial(folder))
+    except OSError as error:
+        return _fail(f"the agent of this node cannot be reached: {error.strerror}; try again")
+    frames.say(ASK, json.dumps(request, ensure_ascii=True).encode())
+    return _converse(frames, wants_input)
+
+
+def _converse(frames: Frames, wants_input: bool) -> int:
+    reads_input = wants_input
+    if not wants_input:
+        frames.say(INPUT_END)
+    while True:
+        poller = select.poll()
+        events = select.POLLIN | (select.POLLOUT if frames.wants_to_send else 0)
+        poller.register(frames.channel, events)
+        if reads_input and not frames.full:
+            poller.register(0, select.POLLIN)
+        for descriptor, event in poller.poll():
+            if descriptor == 0:
+                reads_input = _pass_input_on(frames)
+                continue
+            if event & select.POLLOUT:
+                frames.flush()
+            if event & ~select.POLLOUT:
+                ended = _take(frames.hear())
+                if ended is not None:
+                    return ended
+
+
+def _pass_input_on(frames: Frames) -> bool:
+    """Send what there is to read; False when there will be no more."""
+    try:
+        data = os.read(0, CHUNK)
+    except OSError:  # closed, or a terminal that is somebody else's
+        data = b""
+    frames.say(INPUT if data else INPUT_END, data)
+    return bool(data)
+
+
+def _take(heard: list[tuple[bytes, bytes]] | None) -> int | None:
+    """Pass on what came; return the exit status when that is known."""
+    if heard is None:
+        return _fail("the agent of this node is gone, and with it the command")
+    for kind, data in heard:
+        if kind == OUTPUT:
+            _write(1, data)
+        elif kind == ERROR:
+            _write(2, data)
+        elif kind == EXIT:
+            said: dict[str, Any] = json.loads(data)
+            return _fail(said["problem"], said["code"]) if said["problem"] else int(said["code"])
+    return None
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[os.write(descriptor, left) :]
+
+
+def _fail(problem: str, code: int = FAILED) -> int:
+    _write(2, f"hn-launch: {problem}\n".encode())
+    return code
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except (BrokenPipeError, KeyboardInterrupt):
+        os._exit(FAILED)

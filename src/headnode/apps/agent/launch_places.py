@@ -1,0 +1,149 @@
+"""Where tasks find what an mpiexec of theirs needs: our launcher, the agent's socket, and host files."""
+
+import contextlib
+import hashlib
+import hmac
+import os
+import secrets
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+from headnode.adapters.processes import launcher
+from headnode.core.launching.mpi import host_files, launcher_variables
+from headnode.core.lifecycle.events import Place
+from headnode.core.model.errors import Unavailable
+from headnode.core.model.task import Distribution
+
+PROGRAM = "hn-launch"
+_FOR_ALL = Path("/run")  # where root makes a directory that everybody can reach
+_PYTHONS = (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3")
+_KEY = 32  # bytes
+
+
+class LaunchPlaces:
+    """The directory of this agent that its users can reach, and the secrets of its tasks."""
+
+    def __init__(self, state: Path, run: Path) -> None:
+        self._key_file = state / "launch.key"
+        self._near = run  # enough where everybody may walk there, or all tasks are ours
+        name = hashlib.sha256(os.fsencode(run.absolute())).hexdigest()[:16]
+        self._far = _FOR_ALL / f"headnode-{name}"
+        self._key = b""
+        self._with_hosts: set[str] = set()  # the attempts that have host files
+
+    def folders(self) -> list[Path]:
+        """Return the directories that tasks of this or an earlier agent may look into."""
+        return [self._near, self._far] if self._far.is_dir() and os.geteuid() == 0 else [self._near]
+
+    def renew(self) -> None:
+        """Learn what an earlier agent has left; replace its launchers, which may be older."""
+        for folder in self.folders():
+            self._with_hosts.update(path.stem for path in (folder / "hosts").glob("*.hosts"))
+            if (folder / PROGRAM).exists():
+                with contextlib.suppress(OSError, Unavailable):  # then the one that is there must do
+                    self.install(folder, os.geteuid())
+
+    def folder_for(self, uid: int) -> Path:
+        """Return the directory for tasks of a user, with the launcher in it.
+
+        Raises:  OSError; Unavailable ``launcher``.
+        """
+        folder = self._near
+        if uid not in (0, os.geteuid()) and not _all_may_reach(folder):
+            folder = self._far
+            folder.mkdir(mode=0o711, exist_ok=True)
+            folder.chmod(0o711)
+        if not (folder / PROGRAM).exists():
+            self.install(folder, uid)
+        return folder
+
+    def install(self, folder: Path, uid: int) -> None:
+        """Put the launcher there.
+
+        Raises:  OSError; Unavailable ``launcher`` when there is no Python that the user can run.
+        """
+        pythons = [each for each in _PYTHONS if _all_may_run(each)]
+        if uid in (0, os.geteuid()):
+            pythons.append(sys.executable)
+        python = next(iter(pythons), "")
+        if not python:
+            raise Unavailable(
+                code="launcher",
+                what=f"no Python on this node can be run by user {uid}, who needs one to launch commands",
+                fix="install python3, or Headnode where everybody can read it",
+            )
+        code = folder / f"{PROGRAM}.py"
+        shutil.copyfile(launcher.__file__, code.with_suffix(".new"))
+        code.with_suffix(".new").chmod(0o644)
+        code.with_suffix(".new").replace(code)
+        program = folder / PROGRAM
+        scratch = program.with_suffix(".new-program")
+        words = shlex.join([python, "-I", "-S", str(code)])
+        scratch.write_text(f'#!/bin/sh\nexec {words} "$@"\n', encoding="utf-8")
+        scratch.chmod(0o755)
+        scratch.replace(program)
+
+    def variables(
+        self, folder: Path, task: str, place: Place, distribution: Distribution | None
+    ) -> dict[str, str]:
+        """Write the host files of an attempt, and return what its mpiexec must find around it.
+
+        Raises:  OSError.
+        """
+        self._with_hosts.add(task)
+        hosts = folder / "hosts"
+        hosts.mkdir(mode=0o711, exist_ok=True)
+        paths = [hosts / f"{task}.{kind}" for kind in _KINDS]
+        for path, text in zip(paths, host_files(place, distribution), strict=True):
+            path.write_text(text, encoding="utf-8")
+            path.chmod(0o644)
+        return launcher_variables(str(folder / PROGRAM), self.secret(task), *(str(path) for path in paths))
+
+    def forget(self, task: str) -> None:
+        """Remove the host files of an attempt."""
+        if task not in self._with_hosts:
+            return
+        self._with_hosts.discard(task)
+        for folder in self.folders():
+            for kind in _KINDS:
+                (folder / "hosts" / f"{task}.{kind}").unlink(missing_ok=True)
+
+    def secret(self, task: str) -> str:
+        """Return the secret of an attempt (job.task.instance.attempt); the next agent here knows it, too.
+
+        Raises:  OSError.
+        """
+        if not self._key:
+            self._key = self._read_or_make_key()
+        return hmac.new(self._key, task.encode(), "sha256").hexdigest()
+
+    def _read_or_make_key(self) -> bytes:
+        if self._key_file.exists():
+            key = self._key_file.read_bytes()
+            if len(key) == _KEY:
+                return key
+        key = secrets.token_bytes(_KEY)
+        scratch = self._key_file.with_suffix(".new")
+        scratch.unlink(missing_ok=True)
+        with open(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:  # noqa: PTH123
+            file.write(key)
+        scratch.replace(self._key_file)
+        return key
+
+
+_KINDS = ("hosts", "openmpi", "pbs")
+
+
+def _all_may_reach(folder: Path) -> bool:
+    return all(each.stat().st_mode & 0o001 for each in (folder, *folder.parents))
+
+
+def _all_may_run(python: str) -> bool:
+    """Tell whether everybody can run a Python: all the way to it and to its library."""
+    path = Path(python)
+    if not python or not path.exists():
+        return False
+    library = Path(os.__file__) if python == sys.executable else path
+    return all(_all_may_reach(each.parent) for each in (path.absolute(), path.resolve(), library))

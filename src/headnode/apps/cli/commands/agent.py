@@ -1,0 +1,66 @@
+"""``hn agent``: make this machine a node of a cluster, or start its agent again."""
+
+import os
+
+from headnode.apps.cli.command import Command
+from headnode.apps.cli.options import Option, usage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from headnode.apps.cli.options import Asked
+    from headnode.apps.cli.output import Output
+    from headnode.apps.client.client import Client
+
+_HANDED_ON = ("name", "processors", "sockets", "memory", "speed", "disk", "swap", "groups", "features")
+
+
+def run(asked: "Asked", client: "Client", out: "Output") -> int:  # noqa: ARG001
+    """Join where that is wished, then start the agent in the background or become it."""
+    from headnode.apps.cli import agent_process
+
+    if asked.words:
+        raise usage(f"{asked.words[0]!r} is not understood", "see: hn agent --help")
+    directory = asked.text("directory") or agent_process.usual_directory(os.environ, os.geteuid())
+    settings = {name: asked.text(name) for name in _HANDED_ON}
+    invitation = asked.text("join")
+    if asked.flag("foreground"):
+        agent_process.become(directory, settings, invitation)
+    if invitation:
+        agent_process.join(directory, settings, invitation)
+    number = agent_process.start(directory, settings)
+    log = agent_process.log_of(directory)
+    out.said(f"The agent runs as process {number}; its log is {log}.", {"pid": number, "log": log}, number)
+    return 0
+
+
+COMMANDS = (
+    Command(
+        "agent",
+        "",
+        "Make this machine a node of a cluster, or start its agent again",
+        run,
+        options=(
+            Option("join", "INVITATION", "What hn node invite printed; - reads it from standard input"),
+            Option("name", "NAME", "Name of this node (that of the machine if not given)"),
+            Option("processors", "N", "Processors of this node (those of the machine if not given)"),
+            Option("sockets", "N", "Sockets, likewise"),
+            Option("memory", "MB", "Memory, likewise"),
+            Option("speed", "MHZ", "Speed of a processor, likewise"),
+            Option(
+                "disk",
+                "MB",
+                "Disk where tasks may write, likewise (that of the directory for temporary files)",
+            ),
+            Option("swap", "MB", "Swap, likewise"),
+            Option("groups", "A,B", "Node groups that this node is in"),
+            Option("features", "A,B", "Features that this node has"),
+            Option("directory", "DIRECTORY", "Where the agent keeps its things"),
+            Option("foreground", "", "Stay in the foreground, for service managers"),
+        ),
+        example="hn agent --join head.example.org:5817/...",
+        notes=(
+            "Once joined, hn agent alone starts it again.",
+            "Started by root it runs each job as its owner; started by a user it serves that user only.",
+        ),
+    ),
+)

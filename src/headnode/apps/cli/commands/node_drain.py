@@ -1,0 +1,50 @@
+"""``hn node drain``: start nothing new on nodes, now or from a date on."""
+
+from headnode.apps.cli.command import Command
+from headnode.apps.cli.each import for_each
+from headnode.apps.cli.options import Option, usage
+from headnode.apps.cli.period import moment
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from headnode.apps.cli.options import Asked
+    from headnode.apps.cli.output import Output
+    from headnode.apps.client.client import Client
+
+
+def run(asked: "Asked", client: "Client", out: "Output") -> int:
+    """Drain each node."""
+    names = [name for word in asked.words for name in word.split(",")]
+    if not names:
+        raise usage("no node was given", "give the names of one or more nodes")
+    closes, reason = moment(asked, "at"), asked.text("reason") or ""
+
+    def deed(name: str) -> None:
+        answer = client.ask("drain_node", node=name, closes=closes, reason=reason)
+        out.said(f"Node {name} {_said(answer['node'])}.", answer, name)
+
+    return for_each(names, deed, out)
+
+
+def _said(node: "dict[str, object]") -> str:
+    if node["state"] == "Drained":
+        return "has been drained; nothing runs there"
+    if node["state"] == "Draining":
+        return "is draining; what runs there goes on"
+    return "will take nothing that may not be over by then"
+
+
+COMMANDS = (
+    Command(
+        "drain",
+        "NODE...",
+        "Give nodes no new jobs and say why; those they run go on",
+        run,
+        options=(
+            Option("reason", "TEXT", "Why; whoever asks why a job waits reads it"),
+            Option("at", "DATE", "Until this date and time (UTC) start what is surely over by then"),
+        ),
+        example="hn node drain node03 --at 2030-01-31T18:00 --reason 'new memory'",
+        notes=("hn node resume lets them take jobs again, before and after the date.",),
+    ),
+)

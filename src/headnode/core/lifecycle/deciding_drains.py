@@ -1,0 +1,74 @@
+"""Decide which nodes close: because an administrator says so, or their health check.
+
+Whoever runs there goes on.  Each cause is lifted by itself: an administrator's drain outlasts a health check
+that is well again.  To resume a node lifts both; a check that still fails closes it again.
+
+Source: HPC Pack, node offline without ``/force``: running tasks finish, no new ones start.
+"""
+
+from headnode.core.lifecycle import commands as c
+from headnode.core.lifecycle import events as e
+from headnode.core.lifecycle.cluster import Cluster
+from headnode.core.lifecycle.events import Event
+from headnode.core.lifecycle.permission import must_administer
+from headnode.core.lifecycle.records import Drain, NodeRecord
+from headnode.core.model.errors import BadRequest
+from headnode.core.model.quantities import NEVER, Instant
+from headnode.core.model.user import User
+
+LONGEST_REASON = 500  # characters
+
+
+def drain(cluster: Cluster, command: c.DrainNode, now: Instant) -> list[Event]:
+    """Close a node, now or later; saying it twice changes nothing.
+
+    Raises:  NotAllowed; NotFound ``no-such-node``; BadRequest ``drain-reason`` or ``drain-date``.
+    """
+    must_administer(command.by, "drain nodes")
+    known = cluster.node(command.node)
+    if len(command.reason) > LONGEST_REASON:
+        raise BadRequest(
+            code="drain-reason",
+            what=f"the reason has {len(command.reason)} characters",
+            fix=f"use up to {LONGEST_REASON}",
+        )
+    if command.closes is not None and not now < command.closes < NEVER:
+        raise BadRequest(
+            code="drain-date",
+            what="the node cannot close at a date that is over, or never comes",
+            fix="choose one to come, or leave it out to close the node now",
+        )
+    before = _of("asked", known)
+    closes = now if command.closes is None else command.closes
+    if before is not None and command.closes is None:
+        closes = min(before.closes, now)  # it may be closed already
+    if before is not None and (before.closes, before.reason) == (closes, command.reason):
+        return []
+    return [
+        e.NodeDrained(at=now, node=command.node, closes=closes, reason=command.reason, by=command.by.name)
+    ]
+
+
+def health(cluster: Cluster, command: c.ReportHealth, now: Instant) -> list[Event]:
+    """Close a node that is not well, and open it again when it is, if nothing else closes it."""
+    known = cluster.nodes.get(command.node)
+    before = None if known is None else _of("health", known)
+    if known is None or (command.well and before is None):
+        return []
+    if command.well:
+        return [e.NodeDrainLifted(at=now, node=command.node, cause="health")]
+    reason = command.said[:LONGEST_REASON]
+    if before is not None and before.reason == reason:
+        return []
+    closes = now if before is None else before.closes
+    return [e.NodeDrained(at=now, node=command.node, closes=closes, cause="health", reason=reason)]
+
+
+def lifted(known: NodeRecord, by: User, now: Instant) -> list[Event]:
+    """Return what lets a node stay open, whoever closed it."""
+    name = known.facts.name
+    return [e.NodeDrainLifted(at=now, node=name, cause=each.cause, by=by.name) for each in known.drains]
+
+
+def _of(cause: e.DrainCause, known: NodeRecord) -> Drain | None:
+    return next((each for each in known.drains if each.cause == cause), None)

@@ -1,0 +1,119 @@
+"""How a job stands that others wait for, and what that means to them.
+
+Source: SSS 3.1.0, "Dependency" (attribute condition); HPC Pack, ParentJobIds.
+"""
+
+from collections.abc import Iterator, Mapping
+from enum import Enum
+
+import msgspec
+
+from headnode.core.lifecycle.records import JobRecord, decode_spec
+from headnode.core.lifecycle.states import JobState
+from headnode.core.model.dependencies import Condition, dependencies
+from headnode.core.model.job import JobSpec
+
+
+class Fate(msgspec.Struct, frozen=True, gc=False):
+    """What has become of a job so far.
+
+    skipped: it was canceled because what it waited for could not come true any more.
+    """
+
+    state: JobState
+    started: bool = False  # at least once
+    skipped: bool = False
+
+
+class Standing(Enum):
+    """How it stands with one thing that a job waits for."""
+
+    MET = "it has come true"
+    OPEN = "it may come true"
+    NEVER = "it can never come true"
+
+
+def fate_of(record: JobRecord) -> Fate:
+    """Return what has become of a job."""
+    run = record.run
+    started = run is not None and (run.starts > 0 or run.started is not None)
+    return Fate(record.state, started, record.skipped)
+
+
+def standing(condition: Condition, fate: Fate) -> Standing:
+    """Return how it stands with a condition.
+
+    A job that was skipped is over, and neither succeeded nor failed nor started; running it again is refused.
+    Others that failed or were canceled may run again, so that they may still succeed; one that has finished
+    never runs again.
+    """
+    if fate.skipped:
+        return Standing.MET if condition is Condition.ON_EXIT else Standing.NEVER
+    if _is_met(condition, fate):
+        return Standing.MET
+    return Standing.NEVER if fate.state is JobState.FINISHED else Standing.OPEN
+
+
+def _is_met(condition: Condition, fate: Fate) -> bool:
+    match condition:
+        case Condition.ON_SUCCESS:
+            return fate.state is JobState.FINISHED
+        case Condition.ON_FAILURE:
+            return fate.state in (JobState.FAILED, JobState.CANCELED)
+        case Condition.ON_EXIT:
+            return fate.state.is_final
+        case Condition.ON_START:
+            return fate.started
+
+
+def all_met(spec: JobSpec, parent: int, fate: Fate) -> bool:
+    """Return whether everything has come true that a job waits for of one parent."""
+    return all(
+        standing(condition, fate) is Standing.MET for one, condition in dependencies(spec) if one == parent
+    )
+
+
+def hopeless(spec: JobSpec, fates: Mapping[int, Fate]) -> Iterator[tuple[int, Condition]]:
+    """Yield what a job waits for and can never come true, of the parents that are known."""
+    for parent, condition in dependencies(spec):
+        fate = fates.get(parent)
+        if fate is not None and standing(condition, fate) is Standing.NEVER:
+            yield parent, condition
+
+
+def conditions_of(record: JobRecord) -> dict[int, list[Condition]]:
+    """Return what a job waits for of each of its parents, by their ids."""
+    found: dict[int, list[Condition]] = {}
+    for parent, condition in dependencies(decode_spec(record.spec)):
+        found.setdefault(parent, []).append(condition)
+    return found
+
+
+_WISHED = {
+    Condition.ON_SUCCESS: "finish",
+    Condition.ON_FAILURE: "fail",
+    Condition.ON_EXIT: "end",
+    Condition.ON_START: "start",
+}
+
+
+def wished(condition: Condition) -> str:
+    """Return what a job waits for a parent to do, such as ``fail``."""
+    return _WISHED[condition]
+
+
+def how_it_stands(fate: Fate) -> str:
+    """Return what has become of a parent, such as ``is running``."""
+    if fate.skipped:
+        return "was canceled without ever starting, for what it waited for could not happen"
+    match fate.state:
+        case JobState.CONFIGURING:
+            return "is not submitted"
+        case JobState.ENDING:
+            return "is ending"
+        case JobState.CANCELED:
+            return "was canceled"
+        case JobState.FINISHED | JobState.FAILED:
+            return fate.state.value if fate.started else f"{fate.state.value} without ever starting"
+        case _:
+            return f"is {fate.state.value}"

@@ -1,0 +1,1 @@
+"""Placing the parts of a gang beside each other."""

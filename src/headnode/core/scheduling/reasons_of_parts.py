@@ -1,0 +1,146 @@
+"""Why a job's tasks do not find room, task by task: for gangs, and for tasks with nodes of their own."""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from headnode.core.model.job import JobRequest, Part, UnitType
+from headnode.core.model.node_words import in_words
+from headnode.core.scheduling.board import Board
+from headnode.core.scheduling.covering import covered, is_bounded
+from headnode.core.scheduling.decision import Reason, Why
+from headnode.core.scheduling.gangs.filling import Field
+from headnode.core.scheduling.gangs.gang import field_of
+from headnode.core.scheduling.gangs.laying import lay
+from headnode.core.scheduling.need import Need, PartNeed
+from headnode.core.scheduling.placement import offers
+from headnode.core.scheduling.suitability import part_objection
+
+MOST_TASKS_NAMED = 5
+
+
+def parts_short(need: Need, request: JobRequest, board: Board, *, now: bool) -> Iterator[Reason]:
+    """Yield what parts need that find no room even alone; else the first that finds none beside others."""
+    if need.single or not need.parts or not need.alternatives:
+        return
+    field = max(
+        (field_of(need, board, offers(need, board, order)) for order in need.alternatives),
+        key=lambda field: sum(field.there.values()),
+    )
+    alone = [n for n, part in enumerate(need.parts) if part.lumps and lay((part,), field) is None]
+    for number in alone[:MOST_TASKS_NAMED]:
+        room = _room(need, need.parts[number], field, now=now)
+        yield Reason(Why.PROCESSORS, f"{_wish(need, request, number)}; {room}")
+    if len(alone) > MOST_TASKS_NAMED:
+        yield Reason(Why.PROCESSORS, f"{len(alone) - MOST_TASKS_NAMED} more tasks find no room")
+    if not alone:
+        yield from _beside_others(need, request, board, field)
+
+
+def _beside_others(need: Need, request: JobRequest, board: Board, field: Field) -> Iterator[Reason]:
+    if not need.together:
+        if is_bounded(need) and covered(need, board, tuple(field.there.items()), {}) is None:
+            most = _counted(need.ceiling, need.unit)
+            what = f"what its tasks need of nodes of several kinds is more in all than its maximum, {most}"
+            yield Reason(Why.PROCESSORS, what)
+        return
+    parts = need.parts
+    fit = bisect_left(range(len(parts)), True, key=lambda number: lay(parts[: number + 1], field) is None)
+    if fit < len(parts):
+        what = f"{_wish(need, request, fit)}; beside {_before(fit)} there is no room"
+        yield Reason(Why.PROCESSORS, what)
+
+
+def _before(number: int) -> str:
+    return "task 1" if number == 1 else f"tasks 1 to {number}"
+
+
+def _wish(need: Need, request: JobRequest, number: int) -> str:
+    """Return what a part asks for, such as ``task 2 needs 8 processors on nodes with feature 'gpu'``."""
+    who = f"task {number + 1}" if need.together else "a task"
+    return f"{who} needs {_size(need, need.parts[number])}{_where(request.parts[number])}"
+
+
+def _size(need: Need, part: PartNeed) -> str:
+    if part.whole and not part.apart:
+        return f"{_counted(part.units, need.unit)} on nodes of its own"
+    lumps = [
+        _counted(size, need.unit) if times == 1 else f"{times} times {_counted(size, need.unit)}"
+        for size, times in part.lumps
+    ]
+    if _is_one(part):
+        return f"{lumps[0]} on one node"
+    if part.apart:
+        return f"{' and '.join(lumps)}, each on a node of its own"
+    if part.size == 1:
+        return _counted(part.units, need.unit)
+    return f"{' and '.join(lumps)}, each on one node"
+
+
+def _is_one(part: PartNeed) -> bool:
+    """Tell whether all that a part needs must lie on one node."""
+    lies_whole = part.apart or (part.size != 1 and not part.whole)
+    return lies_whole and [times for _, times in part.lumps] == [1]
+
+
+def _counted(amount: int, unit: UnitType) -> str:
+    return f"{amount} {unit}" if amount == 1 else f"{amount} {unit}s"
+
+
+def _where(part: Part) -> str:
+    said = [f"in node group {part.node_group!r}"] if part.node_group else []
+    said += [f"named {' and '.join(map(repr, part.required_nodes))}"] if part.required_nodes else []
+    words = in_words(part.needs)
+    said += [words] if words else []
+    return f" on nodes {', '.join(said)}" if said else ""
+
+
+def _room(need: Need, part: PartNeed, field: Field, *, now: bool) -> str:
+    """Return for how much of a part there would be room if nobody else was there."""
+    there = [units for node, units in field.there.items() if node in part.nodes]
+    if part.whole:
+        there = [units for node, units in field.there.items() if node in part.nodes and node in field.alone]
+    if not there:
+        return "no such node has anything free" if now else "there is no such node"
+    if part.size == 1 and not part.apart:
+        return f"{_counted(sum(there), need.unit)} {'free there' if now else 'there in all'}"
+    if _is_one(part):
+        return f"{_counted(max(there), need.unit)} at most on one node{' now' if now else ''}"
+    fits = _lumps_that_fit(part, there)
+    return f"there is room for {fits or 'none'} of them{' now' if now else ''}"
+
+
+def _lumps_that_fit(part: PartNeed, there: Sequence[int]) -> int:
+    if part.size and not part.apart:
+        return sum(units // part.size for units in there)
+    left, fits = sorted(there), 0
+    for size, times in reversed(part.lumps):  # the smallest first: more of them fit
+        for _ in range(times):
+            left = [units for units in left if units >= size]
+            if not left:
+                return fits
+            left.pop(0)
+            fits += 1
+    return fits
+
+
+def tasks_not_served(need: Need, request: JobRequest, board: Board, number: int) -> str:
+    """Return which parts a node cannot serve and why, or an empty string if it can serve all."""
+    told: dict[str, list[int]] = {}
+    for place, (part, asked) in enumerate(zip(need.parts, request.parts, strict=True), start=1):
+        if number not in part.nodes and part.lumps:
+            told.setdefault(part_objection(asked, board.terrain.facts[number]), []).append(place)
+    who = _tasks if need.together else partial(_those_asking, need, request)
+    return "; ".join(f"cannot serve {who(places)}: it {why}" for why, places in told.items() if why)
+
+
+def _those_asking(need: Need, request: JobRequest, places: Sequence[int]) -> str:
+    part = places[0] - 1
+    return f"a task that needs {_size(need, need.parts[part])}{_where(request.parts[part])}"
+
+
+def _tasks(places: Sequence[int]) -> str:
+    if len(places) == 1:
+        return f"task {places[0]}"
+    shown = ", ".join(map(str, places[:MOST_TASKS_NAMED]))
+    return f"tasks {shown}" + (" and more" if len(places) > MOST_TASKS_NAMED else "")

@@ -1,0 +1,70 @@
+"""What nodes say twice, or long after it was over, causes nothing: in random histories of a whole head."""
+
+import random
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "core" / "lifecycle"))
+
+from worlds import ROOT, World
+
+from headnode.core.lifecycle import commands as c
+from headnode.core.model.job import JobSpec
+from headnode.core.model.task import TaskSpec, TaskType
+from headnode.engine.recovery import save
+
+DEEDS = 150
+
+
+def deed(dice: random.Random, world: World) -> c.Command | None:
+    """Let a user, a node or an administrator do something; return what a node said, if it said anything."""
+    what, held = dice.random(), list(world.nodes.running())
+    if what < 0.3 or not held:
+        sweep = TaskSpec(command="x", kind=TaskType.SWEEP, start=1, end=dice.randint(1, 6))
+        task = dice.choice((sweep, TaskSpec(command="x", rerunnable=True), TaskSpec(command="x")))
+        world.do(c.CreateJob(by=ROOT, spec=JobSpec(tasks=(task, task)), submit=True))
+        return None
+    if what < 0.36 and world.cluster.jobs:
+        job = dice.choice(sorted(world.cluster.jobs))
+        world.do(c.StopJob(by=ROOT, job=job, outcome="canceled", force=dice.random() < 0.5))
+        return None
+    if what < 0.4:
+        node = dice.choice(sorted(world.cluster.nodes))
+        well = dice.random() < 0.5
+        said = c.ReportHealth(node=node, well=well, said="" if well else "ill")
+        world.do(said)
+        return None if well else said
+    if what < 0.65:
+        begun = world.nodes.started(dice.choice(held), world.clock.now())
+        world.do(begun)
+        return begun
+    kind = dice.choice(("exited", "exited", "exited", "lost", "never-ran"))
+    over = world.nodes.ended(
+        dice.choice(held), world.clock.now(), kind=kind, exit_code=dice.choice((0, 0, 1))
+    )
+    world.do(over)
+    return over
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_report_that_comes_again_at_once_or_much_later_changes_nothing(seed: int) -> None:
+    dice, world = random.Random(seed), World(2, 3)
+    said: list[c.Command] = []
+    again = 0
+    for _ in range(DEEDS):
+        message = deed(dice, world)
+        if message is not None:
+            said.append(message)
+        world.wait(dice.choice((0.0, 1.0, 60.0)))
+        before = save(world.cluster)
+        reports = [each for each in said if not isinstance(each, c.ReportHealth)]
+        for late in (*said[-1:], *dice.sample(reports, min(3, len(reports)))):
+            if isinstance(late, c.ReportHealth) and not world.cluster.nodes[late.node].drains:
+                continue  # it has been well since: then it is news
+            assert world.do(late) == (), late
+            again += 1
+        assert save(world.cluster) == before
+    assert again > DEEDS
+    world.check_replay()

@@ -1,0 +1,139 @@
+"""Both sides of a conversation over a wire that loses, repeats and turns messages around."""
+
+import asyncio
+import random
+
+import pytest
+
+from headnode.adapters.nodes import messages as m
+from headnode.adapters.processes.launcher import CHUNK
+from headnode.apps.agent.streams import REPEAT, WINDOW, Stream
+from headnode.core.model.quantities import JobId
+
+ROUTE = m.Route(JobId(1), 1, 1, 1, "7", "here", "there")
+
+
+class Wire:
+    """Two streams, and the messages between them that have not arrived."""
+
+    def __init__(self) -> None:
+        self.on_the_way: list[tuple[Stream, m.Launching]] = []
+        self.here = Stream(lambda message: self.on_the_way.append((self.there, message)), ROUTE, back=False)
+        self.there = Stream(lambda message: self.on_the_way.append((self.here, message)), ROUTE, back=True)
+
+    def deliver(self) -> None:
+        """Let all arrive that is on the way, and what is said to that."""
+        while self.on_the_way:
+            stream, message = self.on_the_way.pop(0)
+            if not isinstance(message, m.Launch):
+                stream.hear(message)
+
+    def muddle(self, chance: random.Random) -> None:
+        """Lose some, repeat some, and let the rest arrive in any order."""
+        ahead, self.on_the_way = self.on_the_way, []
+        ahead = [each for each in ahead for _ in range(chance.choice((0, 1, 1, 2)))]
+        chance.shuffle(ahead)
+        for stream, message in ahead:
+            stream.hear(message)  # type: ignore[arg-type]
+
+
+def play(story: "object") -> None:
+    asyncio.run(story)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_all_arrives_once_and_in_order_over_a_bad_wire(seed: int) -> None:
+    async def story() -> None:
+        wire, chance = Wire(), random.Random(seed)
+        heard: list[bytes] = []
+
+        async def speak() -> None:
+            for number in range(40):
+                await wire.here.say("in", b"%d" % number)
+            await wire.here.all_heard()
+
+        async def listen() -> None:
+            while True:
+                heard.append((await wire.there.next()).data)
+                wire.there.took()
+
+        speaking, listening = asyncio.ensure_future(speak()), asyncio.ensure_future(listen())
+        now = 0.0
+        while not speaking.done():
+            await asyncio.sleep(0)
+            wire.muddle(chance)
+            now += 1e6  # so that what is not taken is repeated at once
+            wire.here.look(now)
+        listening.cancel()
+        assert heard == [b"%d" % number for number in range(40)]
+
+    play(story())
+
+
+def test_a_slow_reader_holds_up_the_writer() -> None:
+    async def story() -> None:
+        wire = Wire()
+
+        async def speak() -> None:
+            for _ in range(3 * WINDOW):
+                await wire.here.say("in", b"x")
+
+        speaking = asyncio.ensure_future(speak())
+        for taken in range(2 * WINDOW):
+            for _ in range(5):
+                await asyncio.sleep(0)
+                wire.deliver()
+            assert not speaking.done(), taken
+            await wire.there.next()
+            wire.there.took()
+        for _ in range(5):
+            await asyncio.sleep(0)
+            wire.deliver()
+        assert speaking.done()
+
+    play(story())
+
+
+def test_a_failure_reaches_a_reader_who_waits_and_lets_a_writer_go() -> None:
+    async def story() -> None:
+        wire = Wire()
+        reading = asyncio.ensure_future(wire.here.next())
+        writing = asyncio.ensure_future(wire.here.all_heard())
+        await asyncio.sleep(0)
+        wire.here.hear(m.LaunchPiece(ROUTE, True, 0, "failed", b"it is gone"))
+        piece = await reading
+        await writing
+        assert (piece.kind, piece.data) == ("failed", b"it is gone")
+
+    play(story())
+
+
+def test_a_peer_that_floods_or_sends_too_much_at_once_is_not_believed() -> None:
+    async def story() -> None:
+        wire = Wire()
+        wire.here.hear(m.LaunchPiece(ROUTE, True, 1, "out", bytes(3 * CHUNK)))
+        for number in range(1, 100):
+            wire.here.hear(m.LaunchPiece(ROUTE, True, number, "out", b"x"))
+        read = 0
+        while True:
+            try:
+                async with asyncio.timeout(0):
+                    assert (await wire.here.next()).data == b"x"
+            except TimeoutError:
+                break
+            read += 1
+        assert read == WINDOW + 1
+
+    play(story())
+
+
+def test_silence_is_broken_to_show_that_this_side_lives() -> None:
+    async def story() -> None:
+        wire = Wire()
+        now = asyncio.get_running_loop().time()
+        wire.here.look(now + REPEAT)
+        assert wire.on_the_way == []
+        wire.here.look(now + 60)
+        assert [type(message) for _, message in wire.on_the_way] == [m.LaunchTaken]
+
+    play(story())

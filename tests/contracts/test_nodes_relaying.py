@@ -1,0 +1,122 @@
+"""What passes between the nodes of a task by way of the head, and what does not."""
+
+import sys
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "core" / "lifecycle"))
+
+from worlds import World
+
+from headnode.adapters.nodes import messages as m
+from headnode.adapters.nodes.relaying import Relay
+from headnode.core.lifecycle import events as e
+from headnode.core.model.quantities import JobId
+from headnode.core.model.task import TaskSpec
+
+PAIR = TaskSpec(command="x", minimum=2, maximum=2)
+NODES = ("node1", "node2", "node3")
+
+
+class Scene:
+    """A task on two of three nodes, and what a relay says to whom."""
+
+    def __init__(self) -> None:
+        self.world = World(1, 1, 1)
+        self.job = self.world.submit(PAIR, minimum=2, maximum=2)
+        run = self.world.record(self.job).run
+        assert run is not None
+        self.place = run.tasks[0].live[1].place
+        self.first, self.target = (node for node, _ in self.place)
+        (self.foreign,) = set(NODES) - {self.first, self.target}
+        self.said: list[tuple[str, m.FromHead]] = []
+        self.relay = Relay(lambda node, message: self.said.append((node, message)))
+
+    def route(self, **changed: object) -> m.Route:
+        own = {"job": self.job, "task": 1, "instance": 1, "attempt": 1, "number": "7"}
+        return m.Route(**{**own, "first": self.first, "target": self.target, **changed})  # type: ignore[arg-type]
+
+    def hear(self, node: str, message: m.Launching) -> list[tuple[str, m.FromHead]]:
+        """Let the relay hear a node; return what it says."""
+        self.said.clear()
+        self.relay.pass_on(node, message, self.world.cluster)
+        return list(self.said)
+
+    def end(self) -> None:
+        before = self.world.engine.number
+        self.world.end(self.job, 1)
+        events: list[e.Event] = [event for _, event in self.world.journal.replay(before)]
+        self.said.clear()
+        self.relay.end_what_is_over(events, self.world.cluster)
+
+
+def launch(route: m.Route) -> m.Launch:
+    return m.Launch(route, "hostname", "/", {})
+
+
+def test_a_launch_reaches_its_target_with_the_place_of_the_task() -> None:
+    scene = Scene()
+    (said,) = scene.hear(scene.first, launch(scene.route()))
+    assert said == (scene.target, m.Launch(scene.route(), "hostname", "/", {}, place=scene.place))
+
+
+def test_pieces_pass_only_between_the_first_node_and_the_target_in_every_small_world() -> None:
+    scene = Scene()
+    for node, first, target, back in product(NODES, NODES, NODES, (False, True)):
+        route = scene.route(first=first, target=target)
+        may = first == scene.first and target in (scene.first, scene.target)
+        may = may and node == (target if back else first)
+        other = first if back else target
+        piece, taken = m.LaunchPiece(route, back, 1, "out", b"x"), m.LaunchTaken(route, back, 1)
+        assert scene.hear(node, piece) == ([(other, piece)] if may else [])
+        assert scene.hear(node, taken) == ([(other, taken)] if may else [])
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"job": JobId(99)}, {"task": 0}, {"task": 2}, {"instance": 2}, {"attempt": 2}, {"target": "elsewhere"}],
+    ids=str,
+)
+def test_a_launch_that_may_not_pass_is_answered_with_the_reason(changed: dict[str, object]) -> None:
+    scene = Scene()
+    ((node, answer),) = scene.hear(scene.first, launch(scene.route(**changed)))
+    assert node == scene.first
+    assert isinstance(answer, m.LaunchPiece)
+    assert (answer.kind, answer.back) == ("failed", True)
+
+
+def test_no_node_launches_for_the_task_of_another() -> None:
+    scene = Scene()
+    for node, first in (
+        (scene.target, scene.first),
+        (scene.foreign, scene.first),
+        (scene.target, scene.target),
+    ):
+        said = scene.hear(node, launch(scene.route(first=first)))
+        assert [(to, message.kind) for to, message in said if isinstance(message, m.LaunchPiece)] == [
+            (node, "failed")
+        ]
+
+
+def test_the_end_of_a_task_ends_what_it_launched_where_it_did_and_once() -> None:
+    scene = Scene()
+    scene.hear(scene.first, launch(scene.route()))
+    scene.end()
+    assert scene.said == [(scene.target, m.EndLaunched(scene.job, 1, 1, 1))]
+    scene.said.clear()
+    scene.relay.end_what_is_over(
+        (e.InstancesEnded(at=scene.world.clock.now(), job=scene.job, ended=()),), scene.world.cluster
+    )
+    assert scene.said == []
+
+
+def test_what_a_node_launched_for_tasks_that_are_over_is_ended_when_it_says_hello() -> None:
+    scene = Scene()
+    live, over = m.Live(scene.job, 1, 1, 1, True), m.Live(scene.job, 1, 1, 7, True)
+    hello = m.Hello(m.PROTOCOL, scene.world.cluster.nodes[scene.target].facts, launched=(live, over))
+    scene.relay.greeted(scene.target, hello, scene.world.cluster)
+    assert scene.said == [(scene.target, m.EndLaunched(scene.job, 1, 1, 7))]
+    scene.end()  # a head that has just started knows of it by now
+    assert scene.said == [(scene.target, m.EndLaunched(scene.job, 1, 1, 1))]

@@ -1,0 +1,142 @@
+"""A job of the cluster is shown in SSS with what became of it."""
+
+import pytest
+
+from headnode.core.formats.compute_cluster_xml import Delivered, Live, LiveTask
+from headnode.core.formats.dialects import read, write
+from headnode.core.formats.sss import Job, JobGroup, Task, TaskGroup, read_document
+from headnode.core.formats.sss.consumables import Consumable
+from headnode.core.lifecycle.states import JobState
+from headnode.core.model.job import JobSpec
+from headnode.core.model.quantities import Instant, Seconds
+from headnode.core.model.task import TaskSpec
+
+SPEC = JobSpec(name="j", holds=("user",), tasks=(TaskSpec(command="/bin/a"),))
+
+
+def shown(live: Live, spec: JobSpec = SPEC) -> Job:
+    """The job as its document has it."""
+    (entry,) = read_document(write(spec, "sss", live)[0])[0].entries
+    job = entry.jobs[0] if isinstance(entry, JobGroup) else entry
+    assert isinstance(job, Job)
+    return job
+
+
+@pytest.mark.parametrize(
+    ("state", "word"),
+    [
+        (JobState.CONFIGURING, "NotQueued"),
+        (JobState.QUEUED, "Idle"),
+        (JobState.RUNNING, "Running"),
+        (JobState.SUSPENDING, "Running"),
+        (JobState.SUSPENDED, "Suspended"),
+        (JobState.RESUMING, "Suspended"),
+        (JobState.ENDING, "Running"),
+        (JobState.FINISHED, "Completed"),
+        (JobState.FAILED, "Completed"),
+        (JobState.CANCELED, "Removed"),
+    ],
+)
+def test_every_state_has_its_word(state: JobState, word: str) -> None:
+    assert shown(Live(id=1, state=state)).value("State") == word
+
+
+def test_a_job_that_waits_for_a_release_is_on_hold_with_the_holds_that_are_on() -> None:
+    held = shown(Live(id=1, state=JobState.QUEUED, holds=("system", "user"), pending_reason="it is held"))
+    assert (held.value("State"), held.value("StatusMessage")) == ("Hold", "it is held")
+    assert [one.value for one in held.all("Hold")] == ["System", "User"]
+    released = shown(Live(id=1, state=JobState.QUEUED, holds=()))
+    assert (released.value("State"), [*released.all("Hold")]) == ("Idle", [])
+
+
+def test_what_became_of_the_job_is_told_beside_what_it_was_given() -> None:
+    live = Live(
+        id=7,
+        state=JobState.FAILED,
+        owner="ada",
+        submitted=Instant(100.0),
+        started=Instant(110.0),
+        ended=Instant(150.0),
+        message="task 1 failed\nwith 3",
+        nodes=("n1", "n2"),
+        tasks={1: LiveTask(exit_code=3)},
+        starts=2,
+        suspended=Seconds(10.0),
+        delivered=Delivered(
+            processors=6,
+            nodes=2,
+            processor_seconds=Seconds(55.4),
+            wall_seconds=Seconds(30.0),
+            memory_average=100,
+            memory_maximum=200,
+            exit_code=139,
+        ),
+    )
+    job = shown(live)
+    told = ("ExitCode", "StartCount", "SuspendDuration", "StatusMessage", "CpuDuration")
+    assert [job.value(name) for name in told] == [139, 2, 10, "task 1 failed with 3", 55.0]
+    assert job.delivered is not None
+    given = [
+        (one.name, one.value, one.metric if isinstance(one, Consumable) else "")
+        for one in job.delivered.properties
+    ]
+    assert given == [
+        ("User", "ada", ""),
+        ("Processors", 6, ""),
+        ("NodeCount", 2, ""),
+        ("Node", "n1", ""),
+        ("Node", "n2", ""),
+        ("Memory", 100.0, "Average"),
+        ("Memory", 200.0, "Max"),
+        ("Duration", 30.0, ""),
+    ]
+    assert read(write(SPEC, "sss-3.0", live)[0]).only_job().tasks == SPEC.tasks
+
+
+def test_without_measurements_the_duration_is_the_time_it_did_not_stand_still() -> None:
+    live = Live(
+        id=1, state=JobState.FINISHED, started=Instant(5.0), ended=Instant(25.0), suspended=Seconds(4.0)
+    )
+    job = shown(live)
+    assert job.delivered is not None
+    assert [one.value for one in job.delivered.properties if one.name == "Duration"] == [16.0]
+    assert job.value("ExitCode") is None
+
+
+def test_a_job_of_a_group_is_shown_in_its_group() -> None:
+    spec = JobSpec(name="j", job_group="g", parents=(3,), tasks=SPEC.tasks)
+    job = shown(Live(id=9, state=JobState.RUNNING, started=Instant(1.0), owner="ada"), spec)
+    assert (job.id, job.value("State"), job.value("Dependency"), job.delivered is not None) == (
+        "9",
+        "Running",
+        "3",
+        True,
+    )
+
+
+def test_the_tasks_of_task_groups_tell_where_and_when_they_ran_and_are_the_same_tasks_when_read() -> None:
+    tasks = (TaskSpec(name="m", command="/bin/m"), TaskSpec(name="s", command="/bin/s"))
+    spec = JobSpec(minimum=2, maximum=2, together=True, tasks=tasks)
+    ran = LiveTask(nodes=("n2",), started=Instant(5.0), ended=Instant(9.0), exit_code=1)
+    live = Live(id=1, state=JobState.RUNNING, started=Instant(4.0), tasks={1: LiveTask(), 2: ran})
+    master, slave = shown(live, spec).task_groups
+    assert isinstance(master, TaskGroup)
+    assert isinstance(slave, TaskGroup)
+    assert master.tasks == ()
+    (task,) = slave.tasks
+    assert isinstance(task, Task)
+    assert [(one.name, one.value) for one in task.properties] == [
+        ("EndTime", 9.0),
+        ("ExitCode", 1),
+        ("StartTime", 5.0),
+        ("Node", "n2"),
+    ]
+    assert read(write(spec, "sss", live)[0]).only_job().tasks == tasks
+
+
+def test_a_group_tells_its_state_and_when_it_came() -> None:
+    spec = JobSpec(name="j", job_group="g", tasks=SPEC.tasks)
+    live = Live(id=9, state=JobState.QUEUED, group_state="Unstarted", group_created=Instant(77.0))
+    (group,) = read_document(write(spec, "sss", live)[0])[0].entries
+    assert isinstance(group, JobGroup)
+    assert (group.id, group.value("State"), group.value("CreationTime")) == ("g", "Unstarted", 77.0)

@@ -1,0 +1,438 @@
+"""Jobs that wait for one another: every small graph, every way to end, and what can be taken back."""
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations, product
+
+import msgspec
+import pytest
+from worlds import ADA, BOB, ROOT, World
+
+from headnode.core.lifecycle import commands as c
+from headnode.core.lifecycle.events import JobEnded, JobStarted, JobSubmitted, decode, encode
+from headnode.core.lifecycle.parents import Standing, fate_of, standing
+from headnode.core.lifecycle.records import JobRecord, decode_record, encode_record
+from headnode.core.lifecycle.states import JobState
+from headnode.core.model.dependencies import FIELDS, Condition, Link
+from headnode.core.model.errors import BadRequest, NotAllowed, NotFound, WrongState
+from headnode.core.model.job import JobSpec
+from headnode.core.model.quantities import JobId, Priority
+from headnode.core.model.task import TaskSpec
+from headnode.engine.recovery import save
+
+SUCCESS, FAILURE, EXIT, START = (
+    Condition.ON_SUCCESS,
+    Condition.ON_FAILURE,
+    Condition.ON_EXIT,
+    Condition.ON_START,
+)
+TASK = TaskSpec(command="x", rerunnable=True)
+A, B, C = JobId(1), JobId(2), JobId(3)
+PAIRS = list(combinations(range(3), 2))
+GRAPHS = [
+    tuple(
+        Link(child, parent, wanted) for (parent, child), wanted in zip(PAIRS, chosen, strict=True) if wanted
+    )
+    for chosen in product((None, *Condition), repeat=len(PAIRS))
+]
+WAYS = ("finishes", "fails", "is canceled", "is dropped")
+"""How a job ends once it may start; a dropped one is canceled before anything starts."""
+
+
+def group(*links: Link, jobs: int = 3) -> c.CreateJobs:
+    specs = tuple(JobSpec(name="abc"[n % 3], job_group="g", tasks=(TASK,)) for n in range(jobs))
+    return c.CreateJobs(by=ADA, specs=specs, links=links, submit=True)
+
+
+def end(world: World, job: JobId, way: str) -> None:
+    """Let a running job end."""
+    if way == "is canceled":
+        world.do(c.StopJob(by=ROOT, job=job, outcome="canceled"))
+        world.end(job, 1, kind="stopped")
+    else:
+        world.end(job, 1, exit_code=int(way == "fails"))
+
+
+def live_through(links: Sequence[Link], ways: Sequence[str]) -> World:
+    """Let three jobs live: each ends its way as soon as it runs."""
+    world = World(4)
+    dropped = [
+        c.StopJob(by=ROOT, job=JobId(number + 1), outcome="canceled")
+        for number, way in enumerate(ways)
+        if way == "is dropped"
+    ]
+    world.do(group(*links), *dropped)
+    while world.cluster.running:
+        job = min(world.cluster.running)
+        end(world, job, ways[job - 1])
+    return world
+
+
+BECOMES = {
+    "finishes": "finished",
+    "fails": "failed",
+    "is canceled": "canceled",
+    "is dropped": "dropped",
+}
+MET = {
+    SUCCESS: {"finished"},
+    FAILURE: {"failed", "canceled", "dropped"},
+    EXIT: {"finished", "failed", "canceled", "dropped", "skipped"},
+    START: {"finished", "failed", "canceled"},
+}
+NEVER = {
+    SUCCESS: {"skipped"},
+    FAILURE: {"finished", "skipped"},
+    EXIT: set[str](),
+    START: {"skipped"},
+}
+
+
+def expected(links: Sequence[Link], ways: Sequence[str]) -> list[str]:
+    """Return what becomes of each job, by the tables above alone."""
+    fates: list[str] = []
+    for number, way in enumerate(ways):
+        waits = [(link.condition, fates[link.parent]) for link in links if link.child == number]
+        if way == "is dropped":
+            fates.append("dropped")
+        elif any(fate in NEVER[wanted] for wanted, fate in waits):
+            fates.append("skipped")
+        elif all(fate in MET[wanted] for wanted, fate in waits):
+            fates.append(BECOMES[way])
+        else:
+            fates.append("waiting")
+    return fates
+
+
+def what_became(record: JobRecord) -> str:
+    if record.skipped:
+        return "skipped"
+    if record.state is JobState.QUEUED:
+        return "waiting"
+    if record.state is JobState.CANCELED and not fate_of(record).started:
+        return "dropped"
+    return record.state.value
+
+
+@pytest.mark.parametrize("first", WAYS)
+def test_every_graph_of_three_jobs_ends_as_its_conditions_say(first: str) -> None:
+    for links in GRAPHS:
+        for second, third in product(WAYS, repeat=2):
+            ways = (first, second, third)
+            world = live_through(links, ways)
+            found = [what_became(world.record(job)) for job in (A, B, C)]
+            assert found == expected(links, ways), (links, ways)
+            no_job_started_too_soon(world)
+            world.check_replay()
+
+
+def no_job_started_too_soon(world: World) -> None:
+    """Go through the journal: at each start, all that the job waited for had happened."""
+    started: set[int] = set()
+    ended: dict[int, str] = {}
+    specs = {job: world.cluster.written(world.record(job)) for job in (A, B, C)}
+    for _, event in world.journal.replay():
+        if isinstance(event, JobStarted):
+            spec = specs[event.job]
+            assert all(ended.get(parent) == "finished" for parent in spec.parents)
+            assert all(ended.get(parent) in ("failed", "canceled") for parent in spec.after_failure)
+            assert all(parent in ended for parent in spec.after_exit)
+            assert all(parent in started for parent in spec.after_start)
+            started.add(event.job)
+        elif isinstance(event, JobEnded):
+            ended[event.job] = event.outcome
+
+
+def test_what_waits_in_vain_is_canceled_down_the_graph_and_says_why() -> None:
+    world = live_through((Link(1, 0, FAILURE), Link(2, 1, SUCCESS)), ("finishes",) * 3)
+    assert [world.record(job).message for job in (B, C)] == [
+        "it waits for job 1 to fail (OnFailure), and job 1 finished",
+        "it waits for job 2 to finish (OnSuccess), and job 2 was canceled without ever starting, "
+        "for what it waited for could not happen",
+    ]
+    run = world.record(B).run
+    assert run is not None
+    assert len(run.tasks[0].canceled) == 1
+
+
+def test_a_long_chain_of_jobs_in_vain_ends_in_one_step() -> None:
+    chain = [Link(1, 0, FAILURE), *(Link(n, n - 1) for n in range(2, 300))]
+    world = World(1)
+    world.do(group(*chain, jobs=300))
+    before = sum(1 for _ in world.journal.replay())
+    world.end(A, 1)
+    skipped = [e for _, e in world.journal.replay(before) if isinstance(e, JobEnded) and e.skipped]
+    assert len(skipped) == 299
+    assert world.cluster.jobs == {}
+
+
+def test_what_waits_for_a_start_starts_in_the_same_moment_down_a_chain() -> None:
+    world = World(3)
+    world.do(group(Link(1, 0, START), Link(2, 1, START)))
+    assert world.cluster.running == {A, B, C}
+
+
+def test_a_job_that_is_finished_before_it_started_can_never_start() -> None:
+    world = World(1)
+    world.submit(TASK, run_until_canceled=True, minimum=1, maximum=1)
+    waits = world.submit(TASK)
+    child = world.submit(TASK, after_start=(waits,))
+    world.do(c.StopJob(by=ROOT, job=waits, outcome="finished"))
+    assert world.record(child).skipped
+    assert world.record(child).message.endswith(f"and job {waits} finished without ever starting")
+
+
+# What can be taken back
+
+
+@pytest.mark.parametrize(
+    ("wanted", "way", "after_end", "after_requeue"),
+    [
+        (SUCCESS, "fails", True, True),
+        (FAILURE, "fails", False, True),
+        (FAILURE, "is canceled", False, True),
+        (EXIT, "fails", False, True),
+        (START, "fails", False, False),
+    ],
+)
+def test_a_parent_that_runs_again_takes_back_what_has_come_true_while_the_child_has_not_started(
+    wanted: Condition, way: str, after_end: bool, after_requeue: bool
+) -> None:
+    world = World(1, 1)
+    parent = world.submit(TASK)
+    keeper = world.submit(TASK)  # keeps the other node, so that the child has nowhere to run
+    child = world.submit(TASK, minimum=2, maximum=2, **{FIELDS[wanted]: (parent,)})
+    end(world, parent, way)
+    assert (parent in world.record(child).waits_for) is after_end
+    world.do(c.RequeueJob(by=ROOT, job=parent, archived=world.archived(parent)))
+    assert (parent in world.record(child).waits_for) is after_requeue
+    assert world.record(child).state is JobState.QUEUED
+    world.check_replay()
+    for job in (parent, keeper):
+        world.end(job, 1, exit_code=int(wanted is FAILURE))
+    assert world.record(child).state is JobState.RUNNING
+    assert world.record(child).met == ()
+
+
+def test_a_child_that_has_started_goes_on_when_its_parent_runs_again() -> None:
+    world = World(2)
+    parent = world.submit(TASK)
+    child = world.submit(TASK, after_failure=(parent,))
+    end(world, parent, "fails")
+    world.do(c.RequeueJob(by=ROOT, job=parent, archived=world.archived(parent)))
+    assert world.record(child).state is JobState.RUNNING
+    world.do(c.RequeueJob(by=ROOT, job=child))  # back in the queue, it still waits for nobody
+    world.end(child, 1, kind="stopped")
+    assert world.record(child).waits_for == ()
+
+
+def test_a_skipped_job_cannot_run_again_as_long_as_its_condition_is_lost() -> None:
+    world = live_through((Link(1, 0, FAILURE),), ("finishes",) * 3)
+    fates = {A: fate_of(world.record(A))}
+    with pytest.raises(WrongState, match=r"it waits for job 1 to fail \(OnFailure\), and job 1 finished"):
+        world.do(c.RequeueJob(by=ROOT, job=B, archived=world.archived(B), parents=fates))
+
+
+def test_a_child_that_was_put_back_into_the_queue_while_it_ran_waits_for_nobody() -> None:
+    world = World(1)
+    parent = world.submit(TASK)
+    child = world.submit(TASK, after_failure=(parent,))
+    end(world, parent, "fails")
+    other = world.submit(TASK, priority=Priority(4000))
+    world.do(c.RequeueJob(by=ROOT, job=child))
+    world.end(child, 1, kind="stopped")
+    assert world.dispatched(other)
+    world.do(c.RequeueJob(by=ROOT, job=parent, archived=world.archived(parent)))
+    assert (world.record(child).state, world.record(child).waits_for) == (JobState.QUEUED, ())
+
+
+def test_a_parent_that_is_being_changed_takes_back_what_had_come_true() -> None:
+    world = World(1)
+    parent = world.submit(TASK)
+    child = world.submit(TASK, minimum=1, maximum=1, after_exit=(parent,))
+    world.submit(TASK, priority=Priority(4000))
+    end(world, parent, "fails")
+    assert world.record(child).waits_for == ()
+    spec = JobSpec(name="again", tasks=(TASK,))
+    world.do(c.ModifyJob(by=ROOT, job=parent, spec=spec, fields=("name",), archived=world.archived(parent)))
+    assert world.record(child).waits_for == (parent,)
+
+
+def test_a_skipped_job_may_run_once_what_it_waits_for_may_happen_again() -> None:
+    world = live_through((Link(1, 0, FAILURE), Link(2, 1)), ("finishes",) * 3)
+    free = JobSpec(tasks=(TASK,))
+    world.do(c.ModifyJob(by=ROOT, job=B, spec=free, fields=("after_failure",), archived=world.archived(B)))
+    world.do(c.SubmitJob(by=ROOT, job=B))
+    world.do(c.RequeueJob(by=ROOT, job=C, archived=world.archived(C)))
+    assert (world.record(C).waits_for, world.record(C).skipped) == ((B,), False)
+    end(world, B, "finishes")
+    end(world, C, "fails")
+    assert (what_became(world.record(B)), what_became(world.record(C))) == ("finished", "failed")
+
+
+def test_a_job_that_started_once_has_started_though_it_is_in_the_queue_again() -> None:
+    world = World(1)
+    parent = world.submit(TASK)
+    world.submit(TASK, priority=Priority(4000))
+    world.do(c.RequeueJob(by=ROOT, job=parent))
+    world.end(parent, 1, kind="stopped")
+    assert world.record(parent).state is JobState.QUEUED
+    child = world.submit(TASK, after_start=(parent,))
+    assert world.record(child).waits_for == ()
+
+
+# Submission
+
+
+def test_what_is_true_already_is_not_waited_for_and_what_is_lost_is_refused() -> None:
+    world = World(1)
+    good, bad = world.submit(TASK), world.submit(TASK)
+    end(world, good, "finishes")
+    end(world, bad, "fails")
+    fates = {job: fate_of(world.record(job)) for job in (good, bad)}
+    allowed = {
+        good: {SUCCESS: (), EXIT: (), START: ()},
+        bad: {SUCCESS: (bad,), FAILURE: (), EXIT: (), START: ()},
+    }
+    for parent, wanted in product((good, bad), Condition):
+        spec = JobSpec(tasks=(TASK,), **{FIELDS[wanted]: (parent,)})
+        command = c.CreateJob(by=ADA, spec=spec, submit=True, parents=fates)
+        if wanted in allowed[parent]:
+            submitted = next(e for e in world.do(command) if isinstance(e, JobSubmitted))
+            assert submitted.waits_for == allowed[parent][wanted]
+        else:
+            with pytest.raises(WrongState, match="never-possible"):
+                world.do(command)
+
+
+@pytest.mark.parametrize("wanted", list(Condition))
+def test_a_parent_must_exist_and_be_submitted_whatever_is_waited_for(wanted: Condition) -> None:
+    world = World(1)
+    created = world.do(c.CreateJob(by=ROOT, spec=JobSpec(tasks=(TASK,))))[0].job  # type: ignore[union-attr]
+    with pytest.raises(NotFound, match="no-such-parent"):
+        world.submit(TASK, **{FIELDS[wanted]: (99,)})
+    with pytest.raises(WrongState, match="parent-not-submitted"):
+        world.submit(TASK, **{FIELDS[wanted]: (created,)})
+
+
+def test_a_job_brought_back_cannot_close_a_circle() -> None:
+    world = World(1)
+    first = world.submit(TASK)
+    second = world.submit(TASK, parents=(first,))
+    third = world.submit(TASK, parents=(second,))
+    end(world, first, "fails")
+    spec = JobSpec(tasks=(TASK,), parents=(third,))
+    change = c.ModifyJob(by=ROOT, job=first, spec=spec, fields=("parents",), archived=world.archived(first))
+    world.do(change)
+    with pytest.raises(BadRequest, match=f"{first} -> {third} -> {second} -> {first}"):
+        world.do(c.SubmitJob(by=ROOT, job=first))
+
+
+# Several jobs in one step
+
+
+def test_jobs_of_one_file_get_ids_in_their_order_and_wait_for_each_other() -> None:
+    world = World(1)
+    world.submit(TASK)
+    world.do(group(Link(0, 2), Link(1, 2, EXIT), Link(1, 0, START)))
+    assert [world.record(JobId(job)).waits_for for job in (2, 3, 4)] == [(4,), (4, 2), ()]
+    assert [world.record(JobId(job)).order for job in (2, 3, 4)] == [2, 3, 4]
+
+
+def test_what_refuses_one_job_refuses_all_and_says_which() -> None:
+    world = World(1)
+    specs = (
+        JobSpec(name="good", tasks=(TASK,)),
+        JobSpec(name="high", priority=Priority(4000), tasks=(TASK,)),
+    )
+    with pytest.raises(NotAllowed, match=r"^job 2 'high' of 2: only administrators"):
+        world.do(c.CreateJobs(by=ADA, specs=specs, submit=True))
+    orphan = JobSpec(tasks=(TASK,), after_exit=(77,))
+    with pytest.raises(NotFound, match=r"^job 1 of 2: parent job 77 does not exist"):
+        world.do(c.CreateJobs(by=ADA, specs=(orphan, specs[0]), submit=True))
+    with pytest.raises(BadRequest, match=r"^jobs wait for each other: job 1 'a' -> job 3 'c' -> job 1 'a'"):
+        world.do(group(Link(0, 2), Link(2, 0)))
+    with pytest.raises(BadRequest, match="job-link"):
+        world.do(group(Link(0, 3)))
+    assert (world.cluster.jobs, world.cluster.next_job) == ({}, 1)
+
+
+def test_jobs_of_one_file_can_be_made_without_being_submitted() -> None:
+    world = World(1)
+    world.do(msgspec.structs.replace(group(Link(1, 0)), submit=False))
+    assert {record.state for record in world.cluster.jobs.values()} == {JobState.CONFIGURING}
+    with pytest.raises(WrongState, match="parent-not-submitted"):
+        world.do(c.SubmitJob(by=ADA, job=B))
+    world.do(c.SubmitJob(by=ADA, job=A), c.SubmitJob(by=ADA, job=B))
+    assert world.record(B).waits_for == (A,)
+
+
+def test_jobs_that_were_made_are_submitted_in_one_step_whichever_waits_for_which() -> None:
+    world = World(1)
+    world.do(msgspec.structs.replace(group(Link(0, 1), Link(1, 2, EXIT)), submit=False))
+    with pytest.raises(NotAllowed, match=r"^job 1"):
+        world.do(c.SubmitJobs(by=BOB, jobs=(A, B, C)))
+    world.do(c.SubmitJobs(by=ADA, jobs=(A, B, C)))
+    assert [world.record(job).waits_for for job in (A, B, C)] == [(B,), (C,), ()]
+    assert [world.record(job).order for job in (A, B, C)] == [1, 2, 3]
+    with pytest.raises(WrongState, match="already-submitted"):
+        world.do(c.SubmitJobs(by=ADA, jobs=(A, B)))
+
+
+def test_no_circle_is_made_of_ids_that_are_guessed() -> None:
+    world = World(1)
+    specs = (JobSpec(name="a", tasks=(TASK,), parents=(B,)), JobSpec(name="b", tasks=(TASK,)))
+    with pytest.raises(BadRequest, match=r"^jobs wait for each other: job 1 -> job 2 -> job 1"):
+        world.do(c.CreateJobs(by=ADA, specs=specs, links=(Link(1, 0),), submit=True))
+    with pytest.raises(NotFound, match="no-such-parent"):
+        world.do(c.CreateJobs(by=ADA, specs=(JobSpec(tasks=(TASK,), after_exit=(A,)),), submit=True))
+    world.do(c.CreateJobs(by=ADA, specs=specs, links=(Link(1, 0),)))
+    with pytest.raises(BadRequest, match="job-circle"):
+        world.do(c.SubmitJobs(by=ADA, jobs=(A, B)))
+
+
+# What is kept
+
+
+def snapshots(world: World) -> Iterator[bytes]:
+    """Yield the state as a restart finds it: from the events, and from a snapshot of now."""
+    yield save(world.replayed())
+    world.engine.snapshot_if_due(1)
+    yield save(world.replayed())
+
+
+def test_conditions_survive_a_restart_with_and_without_a_snapshot() -> None:
+    world = World(1)
+    world.do(group(Link(1, 0, FAILURE), Link(2, 0, START)))
+    for state in snapshots(world):
+        assert state == save(world.cluster)
+    world.engine.recover()
+    end(world, A, "finishes")
+    assert [what_became(world.record(job)) for job in (B, C)] == ["skipped", "running"]
+
+
+def test_records_and_events_from_before_there_were_conditions_are_read() -> None:
+    world = World(1)
+    parent = world.submit(TASK)
+    child = world.submit(TASK, parents=(parent,))
+    fields = msgspec.msgpack.decode(encode_record(world.record(child)))
+    for name in ("met", "skipped", "group"):
+        del fields[name]
+    assert decode_record(msgspec.msgpack.encode(fields)) == world.record(child)
+    ended = msgspec.msgpack.decode(encode(JobEnded(at=world.clock.now(), job=child, outcome="failed")))
+    assert "skipped" not in ended
+    old = decode(msgspec.msgpack.encode(ended))
+    assert isinstance(old, JobEnded)
+    assert not old.skipped
+
+
+def test_every_condition_says_of_every_fate_whether_it_may_still_come_true() -> None:
+    world = live_through((Link(1, 0, FAILURE),), ("finishes", "finishes", "fails"))
+    finished, skipped, failed = (fate_of(world.record(job)) for job in (A, B, C))
+    table = {wanted: [standing(wanted, fate) for fate in (finished, failed, skipped)] for wanted in Condition}
+    met, waits, never = Standing.MET, Standing.OPEN, Standing.NEVER
+    assert table == {
+        SUCCESS: [met, waits, never],
+        FAILURE: [never, met, never],
+        EXIT: [met, met, met],
+        START: [met, met, never],
+    }

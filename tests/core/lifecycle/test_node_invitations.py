@@ -1,0 +1,169 @@
+"""Who may become a node, and for whom a node may speak."""
+
+import pytest
+from msgspec.structs import replace
+from worlds import ADA, ROOT, World
+
+from headnode.core.lifecycle import commands as c
+from headnode.core.lifecycle import events as e
+from headnode.core.lifecycle.states import JobState
+from headnode.core.model.errors import BadRequest, NotAllowed, NotFound, Refused
+from headnode.core.model.node import NodeFacts, NodeState
+from headnode.core.model.quantities import Instant
+from headnode.core.model.task import TaskSpec
+
+FACTS = NodeFacts(name="far", processors=4)
+
+
+def invite(world: World, digest: str = "d", lifetime: float = 60.0, **wish: object) -> None:
+    expires = Instant(world.clock.now() + lifetime)
+    world.do(c.InviteNode(by=ROOT, digest=digest, expires=expires, **wish))  # type: ignore[arg-type]
+
+
+def admit(world: World, digest: str = "d", name: str = "far", key: str = "k") -> None:
+    world.do(c.AdmitNode(digest=digest, facts=replace(FACTS, name=name), key=key))
+
+
+def here(world: World, name: str = "far", key: str = "k") -> None:
+    world.do(c.RegisterNode(facts=replace(FACTS, name=name), key=key))
+
+
+def test_an_invited_node_is_pending_until_it_is_approved() -> None:
+    world = World()
+    invite(world)
+    admit(world)
+    here(world)
+    assert world.cluster.node("far").state is NodeState.PENDING
+    world.do(c.ChangeNode(by=ROOT, node="far", wish="approve"))
+    assert world.cluster.node("far").state is NodeState.READY
+    world.check_replay()
+
+
+def test_a_node_that_joined_takes_jobs_only_once_its_agent_is_here() -> None:
+    world = World()
+    invite(world, approve=True)
+    admit(world)
+    assert world.cluster.node("far").state is NodeState.UNREACHABLE
+    here(world)
+    assert world.cluster.node("far").state is NodeState.READY
+    world.check_replay()
+
+
+def test_only_administrators_invite_and_describe() -> None:
+    world = World(2)
+    with pytest.raises(NotAllowed):
+        world.do(c.InviteNode(by=ADA, digest="d", expires=Instant(world.clock.now() + 1)))
+    with pytest.raises(NotAllowed):
+        world.do(c.SetNode(by=ADA, node="node1", comment="mine"))
+
+
+@pytest.mark.parametrize("lifetime", [0.0, -1.0, 31 * 86400.0])
+def test_an_invitation_lives_for_a_sensible_time(lifetime: float) -> None:
+    with pytest.raises(BadRequest, match="lifetime"):
+        invite(World(), lifetime=lifetime)
+
+
+def test_an_invitation_is_used_up_expires_and_is_for_whom_it_names() -> None:
+    world = World()
+    invite(world)
+    admit(world)
+    with pytest.raises(NotAllowed, match="used already"):
+        admit(world, name="other", key="o")
+    invite(world, "late", lifetime=10.0)
+    world.wait(10.0)
+    with pytest.raises(NotAllowed, match="expired"):
+        admit(world, "late", name="other", key="o")
+    invite(world, "named", node="wanted")
+    with pytest.raises(NotAllowed, match="'wanted'"):
+        admit(world, "named", name="other", key="o")
+    admit(world, "named", name="wanted", key="w")
+    world.check_replay()
+
+
+def test_expired_invitations_are_forgotten_when_the_next_is_made() -> None:
+    world = World()
+    invite(world, "old", lifetime=10.0)
+    world.wait(20.0)
+    invite(world, "new")
+    assert set(world.cluster.invitations) == {"new"}
+
+
+@pytest.mark.parametrize("name", ["", "-x", "a b", "a/b", "x" * 65, "\u0430"])
+def test_a_name_that_is_none_is_refused_and_the_invitation_stays_good(name: str) -> None:
+    world = World()
+    invite(world)
+    with pytest.raises(BadRequest, match="name"):
+        admit(world, name=name)
+    admit(world)
+
+
+def test_a_name_is_taken_over_only_by_an_invitation_that_names_it() -> None:
+    world = World(2)
+    invite(world)
+    admit(world)
+    for number, name in enumerate(("far", "node1")):
+        invite(world, f"any{number}", approve=True)
+        with pytest.raises(NotAllowed, match="another key"):
+            admit(world, f"any{number}", name=name, key="x")
+    invite(world, "named", node="far")
+    admit(world, "named", key="new")
+    here(world, key="new")
+    with pytest.raises(NotAllowed, match="not known by that name"):
+        here(world, key="k")
+
+
+def test_a_node_that_was_removed_must_join_again() -> None:
+    world = World()
+    invite(world, approve=True)
+    admit(world)
+    here(world)
+    world.do(c.ChangeNode(by=ROOT, node="far", wish="remove"))
+    with pytest.raises(NotAllowed, match="join again"):
+        here(world)
+    with pytest.raises(NotFound):
+        world.cluster.node("far")
+
+
+def test_what_was_set_stays_when_the_machine_says_something_else() -> None:
+    world = World()
+    invite(world, approve=True)
+    admit(world)
+    world.do(c.SetNode(by=ROOT, node="far", groups=("blue",), features=("gpu",), comment="old"))
+    assert world.do(c.SetNode(by=ROOT, node="far", comment="old")) == ()
+    world.do(c.RegisterNode(facts=replace(FACTS, processors=8, groups=("red",)), key="k"))
+    found = world.cluster.node("far")
+    assert (found.facts.processors, found.facts.groups, found.facts.features) == (8, ("blue",), ("gpu",))
+    world.check_replay()
+
+
+@pytest.mark.parametrize("kind", ["started", "ended"])
+def test_a_node_cannot_speak_of_what_another_runs(kind: str) -> None:
+    world = World(1, 1)
+    job = world.submit(TaskSpec(command="true"))
+    (held,) = world.nodes.running()
+    other = "node2" if held.place[0][0] == "node1" else "node1"
+    truth = world.nodes.ended(held, world.clock.now(), kind="exited", exit_code=0)
+    assert isinstance(truth, c.ReportEnded)
+    begun = e.Begun(task=held.task, instance=held.instance, attempt=held.attempt, at=world.clock.now())
+    said: dict[str, c.Command] = {
+        "ended": replace(truth, node=other),
+        "started": c.ReportStarted(node=other, job=job, begun=(begun,)),
+    }
+    assert world.do(said[kind]) == ()
+    run = world.record(job).run
+    assert run is not None
+    assert run.tasks[0].live[1].started is None
+    world.do(truth)
+    assert world.record(job).state is JobState.FINISHED
+
+
+def test_every_refusal_says_what_to_do() -> None:
+    world = World()
+    for command in (
+        c.AdmitNode(digest="none", facts=FACTS, key="k"),
+        c.AdmitNode(digest="none", facts=replace(FACTS, name="?"), key="k"),
+        c.RegisterNode(facts=FACTS, key="k"),
+    ):
+        with pytest.raises(Refused) as refusal:
+            world.do(command)
+        assert refusal.value.fix

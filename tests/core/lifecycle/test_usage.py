@@ -1,0 +1,133 @@
+"""What a job was given and used is known when it is over, after restarts, and of all its runs together."""
+
+import msgspec
+from worlds import ROOT, World
+
+from headnode.core.lifecycle import commands as c
+from headnode.core.lifecycle.events import Ended
+from headnode.core.lifecycle.records import decode_record, encode_record
+from headnode.core.lifecycle.usage import Usage
+from headnode.core.model.quantities import Instant, JobId, Seconds
+from headnode.core.model.task import TaskSpec, TaskType
+
+ONE = TaskSpec(command="x")
+
+
+def end(world: World, job: JobId, task: int, instance: int = 1, **report: object) -> None:
+    """Let an attempt end that used something."""
+    held = next(h for h in world.nodes.running() if (h.job, h.task, h.instance) == (job, task, instance))
+    told = world.nodes.ended(held, world.clock.now())
+    fields = {"exit_code": 0, "ended": world.clock.now(), **report}
+    said = tuple(msgspec.structs.replace(each, **fields) for each in told.reports)
+    world.do(msgspec.structs.replace(told, reports=said))
+
+
+def used(world: World, job: JobId) -> Usage:
+    run = world.record(job).run
+    assert run is not None
+    return run.usage
+
+
+def test_times_and_memory_of_all_instances_add_up_and_memory_is_weighted_by_time() -> None:
+    world = World(2)
+    job = world.submit(ONE, ONE, minimum=2, maximum=2)
+    start = world.clock.now()
+    world.wait(10)
+    end(world, job, 1, user_time=3.0, system_time=1.0, started=start, peak_memory=900, average_memory=600)
+    world.wait(20)
+    end(world, job, 2, user_time=5.0, started=start, peak_memory=300, average_memory=200)
+    usage = used(world, job)
+    assert (usage.processors, usage.nodes) == (2, ("node1",))
+    assert (usage.cpu_time, usage.wall_time) == (9.0, 30.0)
+    assert (usage.peak_memory, usage.average_memory) == (900, 300)
+    assert usage.exit_code == 0
+    world.check_replay()
+
+
+def test_the_exit_code_of_a_job_is_that_of_the_first_task_that_failed() -> None:
+    world = World(3)
+    job = world.submit(ONE, ONE, ONE, minimum=3, maximum=3)
+    end(world, job, 2, exit_code=0)
+    end(world, job, 1, exit_code=7)
+    end(world, job, 3, exit_code=None, signal=9)
+    assert (used(world, job).exit_code, used(world, job).failed) == (7, True)
+    alone = world.submit(ONE)
+    end(world, alone, 1, exit_code=None, signal=9)
+    assert used(world, alone).exit_code == 137
+
+
+def test_a_job_that_runs_again_counts_all_it_used_but_only_its_last_outcome() -> None:
+    world = World(1, 2)
+    job = world.submit(TaskSpec(command="x", rerunnable=True), minimum=1, maximum=1)
+    world.wait(5)
+    end(world, job, 1, exit_code=3, user_time=1.0)
+    assert (used(world, job).wall_time, used(world, job).exit_code) == (5.0, 3)
+    world.wait(100)
+    world.do(c.RequeueJob(by=ROOT, job=job, archived=world.archived(job)))
+    assert used(world, job).exit_code is None
+    world.wait(2)
+    end(world, job, 1, exit_code=0, user_time=2.0)
+    usage = used(world, job)
+    assert (usage.wall_time, usage.cpu_time, usage.exit_code, usage.failed) == (7.0, 3.0, 0, False)
+    world.check_replay()
+
+
+def test_what_a_job_was_given_counts_at_its_largest() -> None:
+    world = World(1, 1, 1)
+    first = world.submit(ONE)
+    sweep = TaskSpec(command="x", kind=TaskType.SWEEP, start=1, end=3)
+    job = world.submit(sweep, minimum=1, maximum=3)
+    assert used(world, job).processors == 2
+    end(world, first, 1)
+    assert used(world, job).processors == 3
+    assert sorted(used(world, job).nodes) == ["node1", "node2", "node3"]
+    for instance in (1, 2, 3):
+        end(world, job, 1, instance)
+    assert used(world, job).processors == 3
+
+
+def test_what_was_given_back_and_taken_again_does_not_make_it_less() -> None:
+    usage = Usage()
+    usage.begin({"a": (0, 1, 2)})
+    usage.grow({"a": (0,), "b": (5,)})
+    assert (usage.processors, usage.nodes) == (3, ("a", "b"))
+
+
+def test_the_time_in_which_a_job_stood_still_does_not_count() -> None:
+    usage = Usage()
+    usage.end(Instant(10.0), Seconds(15.0), Instant(40.0))
+    assert usage.wall_time == 15.0
+
+
+def test_an_instance_that_ran_on_several_nodes_names_them_all_and_older_ones_are_read() -> None:
+    world = World(1, 1)
+    job = world.submit(TaskSpec(command="x", minimum=2, maximum=2), ONE)
+    for task in (1, 2):
+        end(world, job, task)
+    rows = [world.journal.instance(job, task, 1) for task in (1, 2)]
+    assert [row and (row.node, row.nodes) for row in rows] == [
+        ("node1", ("node1", "node2")),
+        ("node1", ()),
+    ]
+    old = msgspec.msgpack.encode([1, 1, 1, "finished", 0])
+    assert msgspec.msgpack.decode(old, type=Ended).nodes == ()
+
+
+def test_a_record_from_before_usage_was_kept_is_read() -> None:
+    world = World(1)
+    job = world.submit(ONE)
+    world.end(job, 1)
+    fields = msgspec.msgpack.decode(encode_record(world.record(job)))
+    del fields["run"]["usage"]
+    run = decode_record(msgspec.msgpack.encode(fields)).run
+    assert run is not None
+    assert run.usage == Usage()
+
+
+def test_an_average_without_samples_is_the_peak() -> None:
+    assert Usage(peak_memory=5).average_memory == 5
+    assert Usage(memory_time=6.0, measured_time=Seconds(2.0)).average_memory == 3
+    usage = Usage()
+    usage.end(None, Seconds(0.0), Instant(5.0))
+    usage.end(Instant(9.0), Seconds(1.0), Instant(5.0))  # the clock was set back
+    assert usage.wall_time == 0.0

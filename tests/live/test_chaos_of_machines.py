@@ -1,0 +1,210 @@
+"""Eight machines under a mixed load, three of which fail at any moment, and now and then the head.
+
+Afterwards what the head says is compared with what the tasks themselves wrote: nothing acknowledged is lost,
+what may not run twice did not, nothing is stuck, and all nodes are ready.  Longer:
+``make test TESTS='tests/live/test_chaos_of_machines.py --chaos-seconds 600'``.
+"""
+
+import os
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headnode.core.model.errors import HeadnodeError, Unavailable
+from headnode.testing.clusters import Cluster, Node, cluster_of_machines
+from headnode.testing.machines import Machine, obstacle
+
+NAMES = tuple(f"m{number}" for number in range(1, 9))
+FAILING = 3  # machines that are ill at the same time
+EXITS = 5  # tasks end with exit codes 0 to 4
+MOST_WAITING = 6  # jobs
+SHORT, LONG = 0.5, 4.0  # seconds; a node that is silent for more than three is given up
+OVER = ("Finished", "Failed", "Canceled")
+
+
+def place(node: Node) -> Machine:
+    assert isinstance(node.place, Machine)
+    return node.place
+
+
+def power_cycle(cluster: Cluster, node: Node, dice: random.Random) -> Callable[[], None]:
+    node.power_off()
+    return node.boot
+
+
+def pull_cable(cluster: Cluster, node: Node, dice: random.Random) -> Callable[[], None]:
+    place(node).cut()
+    return place(node).heal
+
+
+def kill_agent(cluster: Cluster, node: Node, dice: random.Random) -> Callable[[], None]:
+    node.kill_agent()
+    return node.start_agent
+
+
+def freeze_agent(cluster: Cluster, node: Node, dice: random.Random) -> Callable[[], None]:
+    frozen = place(node).processes("headnode.apps.agent")
+    send(frozen, signal.SIGSTOP)
+    return lambda: send(frozen, signal.SIGCONT)
+
+
+def kill_shepherds(cluster: Cluster, node: Node, dice: random.Random) -> Callable[[], None]:
+    shepherds = place(node).processes("shepherd of job")
+    send(dice.sample(shepherds, min(1, len(shepherds))), signal.SIGKILL)
+    return lambda: None
+
+
+FAULTS = (power_cycle, pull_cable, pull_cable, kill_agent, freeze_agent, kill_shepherds)
+
+
+def send(processes: list[int], what: signal.Signals) -> None:
+    for number in processes:
+        try:
+            os.kill(number, what)
+        except ProcessLookupError:
+            continue
+
+
+class Load:
+    """Jobs of several kinds, and what became of them."""
+
+    def __init__(self, cluster: Cluster, tracks: Path, dice: random.Random) -> None:
+        self._cluster, self._tracks, self._dice = cluster, tracks, dice
+        self.sizes: dict[int, int] = {}
+        self.once: set[int] = set()  # jobs whose tasks may not run twice
+        tracks.touch()
+
+    def submit(self) -> None:
+        """Submit a job, unless many wait already or the head is away."""
+        try:
+            counts = self._cluster.ask("cluster")["cluster"]["jobs"]
+            if counts.get("Queued", 0) > MOST_WAITING:
+                time.sleep(0.02)
+                return
+            rerunnable = self._dice.random() < 0.5
+            count, wish = self._wish(rerunnable)
+            job = int(self._cluster.ask("submit_job", **wish)["job"])
+        except HeadnodeError:
+            return  # not acknowledged: nothing was promised
+        self.sizes[job] = count
+        if not rerunnable:
+            self.once.add(job)
+
+    def _wish(self, rerunnable: bool) -> tuple[int, dict[str, Any]]:
+        pause = self._dice.choice(("0", "0.05", "0.3", "1"))
+        command = f"echo $HEADNODE_TASK >> {self._tracks}; sleep {pause}; exit $(( {{}} % {EXITS} ))"
+        word = "true" if rerunnable else "false"
+        if self._dice.random() < 0.4:
+            count = self._dice.randint(1, 10)
+            task = {"command": command.format("*"), "parametric": f"1-{count}", "rerunnable": word}
+            return count, {"tasks": [task]}
+        count = self._dice.randint(1, 4)
+        size = self._dice.choice(("1", "2"))
+        tasks = [
+            {"command": command.format("$CCP_TASKID"), "numprocessors": size, "rerunnable": word}
+            for _ in range(count)
+        ]
+        together = {"together": "true"} if self._dice.random() < 0.3 else {}
+        return count, {"tasks": tasks, "terms": together}
+
+
+class Illness:
+    """Machines that are ill, and when each gets well."""
+
+    def __init__(self, cluster: Cluster, dice: random.Random) -> None:
+        self._cluster, self._dice = cluster, dice
+        self._ill: dict[str, tuple[float, Callable[[], None]]] = {}
+
+    def spread(self) -> None:
+        """Let one more machine fall ill, if not too many are, and heal whose time has come."""
+        for name, (until, cure) in list(self._ill.items()):
+            if time.monotonic() > until:
+                del self._ill[name]
+                cure()
+        if len(self._ill) < FAILING and self._dice.random() < 0.2:
+            name = self._dice.choice([name for name in NAMES if name not in self._ill])
+            fault = self._dice.choice(FAULTS)
+            cure = fault(self._cluster, self._cluster.nodes[name], self._dice)
+            self._ill[name] = time.monotonic() + self._dice.choice((SHORT, LONG)), cure
+        if self._dice.random() < 0.02:
+            self._cluster.kill_head()
+            self._cluster.start_head()
+
+    def cure_all(self) -> None:
+        """Let all machines get well."""
+        for _, cure in self._ill.values():
+            cure()
+        self._ill.clear()
+
+
+@pytest.mark.skipif(bool(obstacle()), reason=obstacle() or "machines can be made")
+def test_eight_machines_of_which_three_fail_lose_nothing(tmp_path: Path, pytestconfig: pytest.Config) -> None:
+    seconds = float(pytestconfig.getoption("--chaos-seconds"))
+    dice = random.Random(seconds)
+    tmp_path.chmod(0o777)
+    with cluster_of_machines(tmp_path / "cluster", NAMES) as cluster:
+        cluster.ask("set_params", values={"HeartbeatInterval": "1", "InactivityCount": "2"})
+        for node in cluster.nodes.values():
+            node.kill_agent()
+            node.start_agent()
+        cluster.wait_for_nodes("Ready")
+        load, illness = Load(cluster, tmp_path / "tracks", dice), Illness(cluster, dice)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            load.submit()
+            illness.spread()
+        illness.cure_all()
+        cluster.wait_for_nodes("Ready")
+        cluster.until(lambda: not _active(cluster), "every job is over")
+        _compare(cluster, load, tmp_path / "tracks")
+
+
+def _active(cluster: Cluster) -> list[object]:
+    try:
+        return list(cluster.ask("jobs", states=["active"])["jobs"])
+    except Unavailable:
+        return ["unknown"]
+
+
+def _compare(cluster: Cluster, load: Load, tracks: Path) -> None:
+    """Compare what the head says with what the tasks wrote."""
+    assert load.sizes, "nothing was ever acknowledged"
+    lines = tracks.read_text().split()
+    assert not [line for line, times in Counter(lines).items() if times > 1], "an attempt ran twice"
+    ran = Counter(line.rpartition(".")[0] for line in lines)
+    finished = 0
+    for job, count in load.sizes.items():
+        tasks = _instances(cluster, job)
+        assert len(tasks) == count, f"job {job} has {len(tasks)} of {count} instances"
+        for task in tasks:
+            number = task["instance"] or 1
+            name = f"{job}.{task['task']}.{number}"
+            swept = number if count != task["of"] else task["task"]
+            _judge(name, task, ran[name], swept % EXITS, once=job in load.once)
+            finished += task["state"] == "Finished"
+    assert finished > len(load.sizes) / 10, f"only {finished} tasks of {len(load.sizes)} jobs ever finished"
+
+
+def _judge(name: str, task: dict[str, Any], times: int, expected: int, *, once: bool) -> None:
+    assert task["state"] in OVER, f"{name} is not over: {task}"
+    if once:
+        assert times <= 1, f"{name} may not run twice and ran {times} times"
+    if task["state"] == "Finished":
+        assert (times >= 1, task["exit_code"], expected) == (True, 0, 0), f"{name} ended with {task}"
+    if task["exit_code"] is not None:
+        assert task["exit_code"] == expected, f"{name} ended with {task}"
+
+
+def _instances(cluster: Cluster, job: int) -> list[dict[str, Any]]:
+    tasks = cluster.ask("tasks", job=job)["tasks"]
+    found = []
+    for task in tasks:
+        shown = cluster.ask("tasks", job=job, expand=task["task"])["tasks"]
+        found += [each | {"task": task["task"], "of": len(tasks)} for each in shown]
+    return found

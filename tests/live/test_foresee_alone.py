@@ -1,0 +1,23 @@
+"""The process that looks ahead ends in silence when nobody listens to it any more."""
+
+import subprocess
+import sys
+
+import msgspec
+
+from headnode.apps.foresee.__main__ import HEADER
+from headnode.apps.foresee.question import Question
+from headnode.engine.foreseeing import Situation
+from headnode.testing.scenes import node, scene
+
+
+def test_it_says_nothing_when_the_head_was_killed_before_the_answer() -> None:
+    situation = Situation(scene([node("n1", 1)], [], []), "easy", {}, {}, {})
+    question = msgspec.msgpack.encode(Question(situation, 1.0))
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-m", "headnode.apps.foresee"], **pipes) as process:  # type: ignore[call-overload]
+        process.stdout.close()
+        process.stdin.write(len(question).to_bytes(HEADER, "big") + question)
+        process.stdin.close()
+        assert process.stderr.read() == b""
+        assert process.wait() == 0

@@ -1,0 +1,252 @@
+"""Machines join a cluster over the network: whom the head lets in, and what a node may do once it is in."""
+
+import asyncio
+import contextlib
+import signal
+import ssl
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from joined_nodes import JoinedNode, free_address, invite, wait_for_state
+
+from headnode.adapters.nodes import messages as m
+from headnode.adapters.nodes.encryption import dial, node_side, stranger_side
+from headnode.adapters.nodes.framing import frame, read_frame
+from headnode.adapters.nodes.identity import Identity
+from headnode.core.model.node import NodeFacts
+from heads import RealHead, real_head
+
+NewNode = Callable[..., JoinedNode]
+
+
+@pytest.fixture
+def head(tmp_path: Path) -> Iterator[RealHead]:
+    with real_head(tmp_path, nodes=0, listen=free_address()) as found:
+        yield found
+
+
+@pytest.fixture
+def new_node(tmp_path: Path) -> Iterator[NewNode]:
+    made: list[JoinedNode] = []
+
+    def make(name: str, processors: int = 2) -> JoinedNode:
+        made.append(JoinedNode(tmp_path / "nodes", name, processors))
+        return made[-1]
+
+    yield make
+    for node in made:
+        node.stop()
+
+
+def joined(head: RealHead, node: JoinedNode) -> JoinedNode:
+    """Let the node join with an invitation that approves it, start it, and wait until it is ready."""
+    done = node.join(invite(head, approve=True))
+    assert done.returncode == 0, done.stderr
+    node.start()
+    wait_for_state(head, node.name, "Ready")
+    return node
+
+
+def test_an_invited_machine_runs_jobs_and_its_output_comes_back(head: RealHead, new_node: NewNode) -> None:
+    joined(head, new_node("far"))
+    job = head.submit("echo from $HEADNODE_NODE; echo and more >&2")
+    assert head.wait(job)["state"] == "Finished"
+    question = {"job": job, "task": 1}
+    assert head.ask("output", **question)["remote"]
+    assert head.ask("read_output", **question)["size"] == len("from far\nand more\n")
+
+
+def test_a_machine_whose_invitation_does_not_approve_waits_and_gets_nothing(
+    head: RealHead, new_node: NewNode
+) -> None:
+    node = new_node("shy")
+    done = node.join(invite(head))
+    assert "hn node approve shy" in done.stdout
+    node.start()
+    wait_for_state(head, "shy", "Pending")
+    job = head.submit("true")
+    assert head.ask("job", job=job)["job"]["state"] == "Queued"
+    head.ask("approve_node", node="shy")
+    assert head.wait(job)["state"] == "Finished"
+
+
+def test_an_invitation_works_once(head: RealHead, new_node: NewNode) -> None:
+    invitation = invite(head, approve=True)
+    assert new_node("first").join(invitation).returncode == 0
+    second = new_node("second").join(invitation)
+    assert second.returncode == 1
+    assert "was used already" in second.stderr
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda text: text.replace("/", "/x", 1), "was never made by this cluster"),
+        (
+            lambda text: text[:-1] + ("0" if text[-1] != "0" else "1"),
+            "is not the head that made this invitation",
+        ),
+        (lambda text: text[:-5], "only a part of one"),
+    ],
+    ids=["another secret", "another head", "cut off"],
+)
+def test_a_wrong_invitation_is_refused_in_words(
+    head: RealHead, new_node: NewNode, spoil: Callable[[str], str], said: str
+) -> None:
+    done = new_node("one").join(spoil(invite(head)))
+    assert done.returncode in (1, 2)
+    assert said in done.stderr
+
+
+def test_an_invitation_for_one_name_lets_nobody_else_in(head: RealHead, new_node: NewNode) -> None:
+    done = new_node("other").join(invite(head, node="wanted"))
+    assert done.returncode == 1
+    assert "is for node 'wanted'" in done.stderr
+
+
+def test_nobody_takes_the_name_of_a_node_unless_an_administrator_invites_for_it(
+    head: RealHead, new_node: NewNode, tmp_path: Path
+) -> None:
+    joined(head, new_node("mine"))
+    impostor = JoinedNode(tmp_path / "elsewhere", "mine")
+    done = impostor.join(invite(head, approve=True))
+    assert done.returncode == 1
+    assert "another key" in done.stderr
+    assert impostor.join(invite(head, node="mine")).returncode == 0
+
+
+def test_a_node_needs_no_invitation_after_restarts(head: RealHead, new_node: NewNode) -> None:
+    node = joined(head, new_node("stays"))
+    node.stop()
+    wait_for_state(head, "stays", "Unreachable")
+    node.start()
+    wait_for_state(head, "stays", "Ready")
+    head.kill()
+    head.start_again()
+    wait_for_state(head, "stays", "Ready")
+    assert head.wait(head.submit("true"))["state"] == "Finished"
+
+
+def test_a_removed_node_is_sent_away_and_does_not_come_back(head: RealHead, new_node: NewNode) -> None:
+    node = joined(head, new_node("gone"))
+    head.ask("remove_node", node="gone")
+    assert node.ended() == 0
+    node.start()
+    assert node.ended() == 0
+    assert head.ask("nodes")["nodes"] == []
+    assert "join again" in node.log()
+
+
+def test_what_an_administrator_sets_survives_what_the_machine_says(head: RealHead, new_node: NewNode) -> None:
+    node = joined(head, new_node("set"))
+    head.ask("set_node", node="set", groups=["blue"], features=["gpu"], comment="by the window")
+    node.stop()
+    wait_for_state(head, "set", "Unreachable")
+    head.kill()
+    head.start_again()
+    node.start()
+    found = wait_for_state(head, "set", "Ready")
+    assert (found["groups"], found["features"], found["comment"]) == (["blue"], ["gpu"], "by the window")
+
+
+def test_a_node_cannot_speak_for_another(head: RealHead, new_node: NewNode) -> None:
+    joined(head, new_node("victim"))
+    liar = new_node("liar")
+    assert liar.join(invite(head, approve=True)).returncode == 0
+
+    async def lie() -> bytes | None:
+        reader, writer = await Identity(liar.state).dial()
+        hello = m.Hello(protocol=m.PROTOCOL, facts=NodeFacts(name="victim", processors=64))
+        writer.write(frame(_packed(hello)))
+        answer = await read_frame(reader, m.LARGEST_MESSAGE)
+        await _hung_up(writer)
+        return answer
+
+    assert b"certificate is that of node" in (asyncio.run(lie()) or b"")
+    assert wait_for_state(head, "victim", "Ready")["processors"] == 2
+
+
+def test_bad_connections_cost_themselves_only(head: RealHead, new_node: NewNode) -> None:
+    node = joined(head, new_node("good"))
+    host, port = _address(head)
+    too_large = (m.LARGEST_GREETING + 1).to_bytes(4, "big")
+
+    async def say(what: bytes) -> bytes:
+        reader, writer = await dial(host, port, stranger_side())
+        writer.write(what)
+        answer = await reader.read()
+        await _hung_up(writer)
+        return answer
+
+    for nonsense in (too_large, frame(b"\xc1 no message"), frame(_packed(m.Heartbeat()))):
+        assert asyncio.run(say(nonsense)) == b""
+    assert node.process is not None
+    assert node.process.poll() is None
+    assert head.wait(head.submit("true"))["state"] == "Finished"
+
+
+def test_an_agent_believes_only_the_authority_it_joined(
+    head: RealHead, new_node: NewNode, tmp_path: Path
+) -> None:
+    node = joined(head, new_node("careful"))
+    with real_head(tmp_path / "other", nodes=0, listen=free_address()) as another:
+
+        async def dialed() -> None:
+            _, writer = await dial(*_address(another), node_side(node.state / "identity" / "authority.pem"))
+            await _hung_up(writer)
+
+        with pytest.raises(ssl.SSLError):
+            asyncio.run(dialed())
+
+
+def test_captured_output_is_no_way_to_files_of_others(
+    head: RealHead, new_node: NewNode, tmp_path: Path
+) -> None:
+    node = joined(head, new_node("sly"))
+    secret = tmp_path / "secret"
+    secret.write_text("not yours")
+    job = head.submit(f"rm -f {node.state}/output/*/1/1.out; ln -s {secret} {node.state}/output/1/1/1.out")
+    assert head.wait(job)["state"] == "Finished"
+    with pytest.raises(Exception, match="cannot be read"):
+        head.ask("read_output", job=job, task=1)
+
+
+async def _hung_up(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+
+
+def _packed(message: m.Message) -> bytes:
+    import msgspec
+
+    return msgspec.msgpack.encode(message)
+
+
+def _address(head: RealHead) -> tuple[str, int]:
+    host, _, port = head.options[-1].rpartition(":")
+    return host, int(port)
+
+
+def test_a_node_that_says_nothing_is_given_up_and_comes_back_clean(
+    head: RealHead, new_node: NewNode, tmp_path: Path
+) -> None:
+    head.ask("set_params", values={"HeartbeatInterval": "1", "InactivityCount": "1"})
+    silent, other = joined(head, new_node("silent")), new_node("other")
+    told = tmp_path / "told"
+    job = head.submit(
+        f"echo $HEADNODE_NODE >> {told}; while [ ! -e {tmp_path}/end ]; do sleep 0.05; done",
+        rerunnable="true",
+    )
+    head.wait_for(job, "Running")
+    assert silent.process is not None
+    silent.process.send_signal(signal.SIGSTOP)
+    wait_for_state(head, "silent", "Unreachable")
+    joined(head, other)
+    head.wait_for(job, "Running")
+    silent.process.send_signal(signal.SIGCONT)
+    wait_for_state(head, "silent", "Ready")
+    (tmp_path / "end").touch()
+    assert head.wait(job)["state"] == "Finished"
+    assert told.read_text().split() == ["silent", "other"]

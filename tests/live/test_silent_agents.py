@@ -1,0 +1,51 @@
+"""An agent that is connected and says nothing: its node is given up, and put right when it speaks again."""
+
+import os
+import signal
+import socket
+from pathlib import Path
+
+from headnode.testing.clusters import cluster_on_loopback
+
+SPELL = "while [ ! -e {end} ]; do sleep 0.02; done; echo $CCP_TASKID >> {told}"
+
+
+def test_a_stopped_agent_is_silent_its_tasks_run_elsewhere_and_it_stops_its_own_when_it_goes_on(
+    tmp_path: Path,
+) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    end, told = tmp_path / "end", tmp_path / "told"
+    with cluster_on_loopback(tmp_path, ("red", "green"), address, processors=1) as cluster:
+        cluster.ask("set_params", values={"HeartbeatInterval": "1", "InactivityCount": "1"})
+        for node in cluster.nodes.values():
+            node.kill_agent()
+            node.start_agent()
+        cluster.wait_for_nodes("Ready")
+        command = SPELL.format(end=end, told=told)
+        job = cluster.submit(command, command, rerunnable="true")
+        red = cluster.nodes["red"].place
+        cluster.until(
+            lambda: len(cluster.ask("tasks", job=job, states=["Running"])["tasks"]) == 2, "both tasks run"
+        )
+        (task,) = (n for n in (1, 2) if cluster.ask("task", job=job, task=n)["task"]["node"] == "red")
+        theirs = set(red.processes(str(end)))
+        agents = red.processes("headnode.apps.agent")
+        assert theirs
+        for agent in agents:
+            os.kill(agent, signal.SIGSTOP)
+        try:
+            cluster.wait_for_nodes("Unreachable", "red")
+            cluster.until(
+                lambda: cluster.ask("task", job=job, task=task)["task"]["state"] == "Queued", "it is given up"
+            )
+        finally:
+            for agent in agents:
+                os.kill(agent, signal.SIGCONT)
+        cluster.wait_for_nodes("Ready")
+        cluster.until(lambda: not theirs & set(red.processes(str(end))), "what was given up is stopped")
+        end.touch()
+        assert cluster.wait(job) == "Finished"
+        assert sorted(told.read_text().split()) == ["1", "2"]
+        assert cluster.ask("task", job=job, task=task)["task"]["attempt"] == 2

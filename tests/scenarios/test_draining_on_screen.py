@@ -1,0 +1,108 @@
+"""What people see of a node that drains: in lists, in its own view, and when they ask why a job waits."""
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_scripted_head import hn
+
+SPELL = "while [ ! -e {end} ]; do sleep 0.02; done"
+
+
+@pytest.fixture(scope="module")
+def state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Run one cluster of one node with two processors, named after this machine's options."""
+    directory = tmp_path_factory.mktemp("cluster") / "state"
+    said = hn("up", "--name", "test", "--processors", "2", state=directory)
+    try:
+        assert said.returncode == 0, said.stderr
+        yield directory
+    finally:
+        if (directory / "head.sock").exists():
+            assert hn("down", "--cancel-jobs", state=directory).returncode == 0
+
+
+@pytest.fixture
+def node(state: Path) -> Iterator[str]:
+    """Return the name of the node, which is ready before and after."""
+    (found,) = listed(state)
+    assert found["state"] == "Ready"
+    yield found["name"]
+    assert hn("node", "resume", found["name"], state=state).returncode == 0
+
+
+def listed(state: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(hn("node", "list", "--json", state=state).stdout)
+    return found
+
+
+def done(*words: str, state: Path) -> "subprocess.CompletedProcess[str]":
+    said = hn(*words, state=state)
+    assert said.returncode == 0, said.stderr
+    return said
+
+
+def submitted(*words: str, state: Path) -> str:
+    found = re.search(r"ID: (\d+)\.", done("job", "submit", *words, state=state).stdout)
+    assert found
+    return found[1]
+
+
+def test_a_node_drains_while_a_job_has_something_of_it_and_is_drained_then(
+    state: Path, node: str, tmp_path: Path
+) -> None:
+    end = tmp_path / "end"
+    runs = submitted("sh", "-c", SPELL.format(end=end), state=state)
+    said = done("node", "drain", node, "--reason", "new memory", state=state)
+    assert said.stdout == f"Node {node} is draining; what runs there goes on.\n"
+    assert [each["state"] for each in listed(state)] == ["Draining"]
+    assert node in done("node", "list", "/state:draining", state=state).stdout
+    waits = submitted("/bin/true", state=state)
+    explained = done("job", "explain", waits, state=state).stdout
+    assert "new memory" in explained
+    assert re.search(r"drained by \w+: new memory", explained)
+    end.touch()
+    assert hn("job", "wait", runs, state=state).returncode == 0
+    assert [each["state"] for each in listed(state)] == ["Drained"]
+    view = done("node", "view", node, state=state).stdout
+    assert re.search(r"Drain\s+: from \S+ on, by \w+: new memory", view), view
+    assert "1 drained" in done("cluster", "view", state=state).stdout
+    assert done("node", "resume", node, state=state).stdout == f"Node {node} has been resumed.\n"
+    assert hn("job", "wait", waits, state=state).returncode == 0
+    assert listed(state)[0]["drains"] == []
+
+
+def test_until_the_date_the_node_is_ready_for_what_is_over_by_then(state: Path, node: str) -> None:
+    said = done("node", "drain", node, "--at", "2099-01-31T18:00", state=state)
+    assert said.stdout == f"Node {node} will take nothing that may not be over by then.\n"
+    (shown,) = listed(state)
+    assert (shown["state"], [drain["closes"] for drain in shown["drains"]]) == ("Ready", [4073565600.0])
+    endless = submitted("/bin/true", state=state)
+    assert hn("job", "submit", "--wait", "/runtime:1", "/bin/true", state=state).returncode == 0
+    explained = done("job", "explain", endless, state=state).stdout
+    assert re.search(r"closes in \d+:\d\d:\d\d, and the job has no run time limit", explained), explained
+    done("node", "resume", node, state=state)
+    assert hn("job", "wait", endless, state=state).returncode == 0
+
+
+def test_a_date_that_is_no_date_or_over_and_no_node_at_all_are_refused(state: Path, node: str) -> None:
+    for words, status, wrong in (
+        (("--at", "soon"), 2, "'soon' is not a date and time"),
+        (("--at", "2001-01-01"), 2, "a date that is over"),
+    ):
+        said = hn("node", "drain", node, *words, state=state)
+        assert (said.returncode, wrong in said.stderr) == (status, True), said.stderr
+    assert hn("node", "drain", state=state).returncode == 2
+    assert hn("node", "drain", "nobody", state=state).returncode == 1
+    assert [each["state"] for each in listed(state)] == ["Ready"]
+
+
+def test_a_head_comes_up_though_its_node_is_drained(state: Path, node: str) -> None:
+    done("node", "drain", node, state=state)
+    done("down", state=state)
+    done("up", "--name", "test", "--processors", "2", state=state)
+    assert [each["state"] for each in listed(state)] == ["Drained"]

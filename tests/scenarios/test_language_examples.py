@@ -1,0 +1,57 @@
+"""The example in each language runs on a cluster of one node and prints what the others print."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cli_scripted_head import hn
+
+from headnode.core.formats.dialects import DIALECTS, How, read
+from headnode.core.formats.fidelity import Awareness, losses
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples" / "languages"
+FILES = sorted(path for path in EXAMPLES.iterdir() if path.suffix != ".md")
+COUNT, PARTS = ["1", "2", "3", "4"], ["part 1", "part 2"]
+PRINTED = {"sss": [*COUNT, "part", "part"], "sss-3.0": COUNT, "grid-task": COUNT}
+
+
+@pytest.fixture(scope="module")
+def state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Run one cluster of one node with two processors for all examples."""
+    directory = tmp_path_factory.mktemp("cluster") / "state"
+    said = hn("up", "--name", "test", "--processors", "2", state=directory)
+    try:
+        assert said.returncode == 0, said.stderr
+        yield directory
+    finally:
+        if (directory / "head.sock").exists():
+            assert hn("down", "--cancel-jobs", state=directory).returncode == 0
+
+
+def test_there_is_an_example_in_every_language_and_nothing_of_it_is_lost() -> None:
+    readings = [read(path.read_bytes(), How(awareness=Awareness.REJECT)) for path in FILES]
+    assert sorted(reading.dialect for reading in readings) == sorted(DIALECTS)
+    assert [losses(reading.report) for reading in readings] == [()] * len(FILES)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_the_example_runs_and_prints_what_the_others_do(state: Path, path: Path) -> None:
+    reading = read(path.read_bytes())
+    said = hn("job", "submit", "--quiet", str(path), state=state)
+    ids = said.stdout.split()
+    assert len(ids) == len(reading.jobs), said.stderr
+    printed = []
+    for number, spec in zip(ids, reading.jobs, strict=True):
+        assert hn("job", "wait", number, state=state).returncode == 0
+        for task, one in enumerate(spec.tasks, 1):
+            for instance in range(1, one.instances + 1):
+                output = hn("task", "output", f"{number}.{task}.{instance}", state=state)
+                printed += output.stdout.splitlines()
+    assert printed == PRINTED.get(reading.dialect, [*COUNT, *PARTS])
+
+
+@pytest.mark.parametrize("page", ["examples/languages/README.md", "docs/job-languages.md"])
+def test_every_example_is_listed(page: str) -> None:
+    text = (ROOT / page).read_text()
+    assert [path.name for path in FILES if f"{path.name})" not in text] == []
