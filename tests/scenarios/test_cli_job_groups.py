@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,19 +23,6 @@ name = "else"
 command = "/bin/true"
 after_failure = ["first"]
 """
-
-
-@pytest.fixture(scope="module")
-def state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Run one cluster of one node with two processors for all tests of this file."""
-    directory = tmp_path_factory.mktemp("cluster") / "state"
-    said = hn("up", "--name", "test", "--processors", "2", state=directory)
-    try:
-        assert said.returncode == 0, said.stderr
-        yield directory
-    finally:
-        if (directory / "head.sock").exists():
-            assert hn("down", "--cancel-jobs", state=directory).returncode == 0
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -53,19 +53,6 @@ def job_file(tmp_path: Path) -> Callable[[str], Path]:
         return path
 
     return write
-
-
-@pytest.fixture(scope="module")
-def state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Run one cluster of one node with two processors for all tests of this file."""
-    directory = tmp_path_factory.mktemp("cluster") / "state"
-    said = hn("up", "--name", "test", "--processors", "2", state=directory)
-    try:
-        assert said.returncode == 0, said.stderr
-        yield directory
-    finally:
-        if (directory / "head.sock").exists():
-            assert hn("down", "--cancel-jobs", state=directory).returncode == 0
 
 
 @pytest.mark.parametrize("dialect", FILES)

@@ -4,7 +4,7 @@ import json
 import re
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +14,6 @@ from cli_scripted_head import hn
 PATIENCE = 30.0  # seconds
 
 Hn = Callable[..., "subprocess.CompletedProcess[str]"]
-
-
-@pytest.fixture(scope="module")
-def state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Run one cluster of one node with two processors for all tests of this file."""
-    directory = tmp_path_factory.mktemp("cluster") / "state"
-    said = hn("up", "--name", "test", "--processors", "2", state=directory)
-    log = directory / "head.log"
-    try:
-        assert said.returncode == 0, said.stderr + (log.read_text() if log.exists() else "")
-        assert said.stdout.startswith("Cluster test is up: 1 node, 2 processors.")
-        yield directory
-    finally:
-        if (directory / "head.sock").exists():
-            assert hn("down", "--cancel-jobs", state=directory).returncode == 0
-            assert not (directory / "head.sock").exists()
 
 
 @pytest.fixture

@@ -13,19 +13,6 @@ from cli_scripted_head import hn
 SPELL = "while [ ! -e {end} ]; do sleep 0.02; done"
 
 
-@pytest.fixture(scope="module")
-def state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Run one cluster of one node with two processors, named after this machine's options."""
-    directory = tmp_path_factory.mktemp("cluster") / "state"
-    said = hn("up", "--name", "test", "--processors", "2", state=directory)
-    try:
-        assert said.returncode == 0, said.stderr
-        yield directory
-    finally:
-        if (directory / "head.sock").exists():
-            assert hn("down", "--cancel-jobs", state=directory).returncode == 0
-
-
 @pytest.fixture
 def node(state: Path) -> Iterator[str]:
     """Return the name of the node, which is ready before and after."""

@@ -1,6 +1,5 @@
 """The example in each language runs on a cluster of one node and prints what the others print."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,19 +13,6 @@ EXAMPLES = ROOT / "examples" / "languages"
 FILES = sorted(path for path in EXAMPLES.iterdir() if path.suffix != ".md")
 COUNT, PARTS = ["1", "2", "3", "4"], ["part 1", "part 2"]
 PRINTED = {"sss": [*COUNT, "part", "part"], "sss-3.0": COUNT, "grid-task": COUNT}
-
-
-@pytest.fixture(scope="module")
-def state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Run one cluster of one node with two processors for all examples."""
-    directory = tmp_path_factory.mktemp("cluster") / "state"
-    said = hn("up", "--name", "test", "--processors", "2", state=directory)
-    try:
-        assert said.returncode == 0, said.stderr
-        yield directory
-    finally:
-        if (directory / "head.sock").exists():
-            assert hn("down", "--cancel-jobs", state=directory).returncode == 0
 
 
 def test_there_is_an_example_in_every_language_and_nothing_of_it_is_lost() -> None:

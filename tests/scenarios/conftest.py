@@ -1,0 +1,23 @@
+"""What several scenarios have in common: a small cluster that the tests of one file share."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cli_scripted_head import hn
+
+
+@pytest.fixture(scope="module")
+def state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Run one cluster of one node with two processors for all tests of a file."""
+    directory = tmp_path_factory.mktemp("cluster") / "state"
+    said = hn("up", "--name", "test", "--processors", "2", state=directory)
+    log = directory / "head.log"
+    try:
+        assert said.returncode == 0, said.stderr + (log.read_text() if log.exists() else "")
+        assert said.stdout.startswith("Cluster test is up: 1 node, 2 processors.")
+        yield directory
+    finally:
+        if (directory / "head.sock").exists():
+            assert hn("down", "--cancel-jobs", state=directory).returncode == 0
+            assert not (directory / "head.sock").exists()
