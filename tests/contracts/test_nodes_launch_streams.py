@@ -7,7 +7,7 @@ import pytest
 
 from headnode.adapters.nodes import messages as m
 from headnode.adapters.processes.launcher import CHUNK
-from headnode.apps.agent.streams import REPEAT, WINDOW, Stream
+from headnode.adapters.nodes.streams import REPEAT, WINDOW, Stream
 from headnode.core.model.quantities import JobId
 
 ROUTE = m.Route(JobId(1), 1, 1, 1, "7", "here", "there")

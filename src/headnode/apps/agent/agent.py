@@ -2,59 +2,37 @@
 
 import asyncio
 import logging
-import math
 
 from headnode.adapters.nodes import messages as m
-from headnode.adapters.processes import told
 from headnode.adapters.processes.captured import read_captured
-from headnode.adapters.processes.job_journal import EndedRecord, Key
 from headnode.apps.agent.head_link import HeadLink, Transport
 from headnode.apps.agent.health import HealthCheck
-from headnode.apps.agent.herd import Phase, Tended, made_up, result_of
-from headnode.apps.agent.job import Job
-from headnode.apps.agent.launch_places import LaunchPlaces
-from headnode.apps.agent.launching import Launching
-from headnode.apps.agent.ledger import Entry, Ledger
-from headnode.apps.agent.orders import Orders
-from headnode.apps.agent.places import Places, may_run_as
-from headnode.apps.agent.shepherds import Shepherds
+from headnode.apps.agent.jobs import Jobs
+from headnode.apps.agent.places import Places
+from headnode.apps.agent.results import Results
 from headnode.core.launching.output import captured_name
-from headnode.core.model.errors import NotFound, Unavailable
+from headnode.core.model.errors import NotFound
 from headnode.core.model.node import NodeFacts
-from headnode.core.model.quantities import Instant, JobId, Seconds
 
 log = logging.getLogger("headnode.agent")
 
-COALESCE = 0.005  # seconds: results that come faster are told together
-GRACE = 15.0  # seconds, until the head says another
 MOST_OUTPUT = 1 << 20  # bytes of captured output in one message
-SETTLING = 5.0  # seconds for the shepherds of an earlier agent to dial
 
 
 class Agent:
     """One node's agent.  Everything happens in the event loop's one thread."""
 
     def __init__(self, places: Places, facts: NodeFacts, transport: Transport) -> None:
-        self._places, self._facts = places, facts
-        self._jobs: dict[JobId, Job] = {}
-        self._ledger = Ledger()
-        self._shepherds = Shepherds(places, facts.boot_id, self)
+        self._places = places
         self._head = HeadLink(transport, self)
-        self._launching = Launching(facts.name, LaunchPlaces(places.state, places.run), self)
-        self._known_head = m.Welcome(cluster="", heartbeat=Seconds(0.0), grace=Seconds(GRACE))
+        self._results = Results(self._head)
+        self._jobs = Jobs(places, facts, self._results, self._head.say)
         self._health = HealthCheck(facts.name, self._tell_health)
-        self._welcome = False  # has the head answered our hello?
-        self._flush: asyncio.TimerHandle | None = None
-        self._flushed_at = -math.inf
         self._leave = asyncio.Event()
-        self._leave_when_empty = False
 
     async def run(self) -> None:
         """Work until told to leave.  Tasks go on without us, unless the head said to cancel them."""
-        for opened in self._places.kept():
-            self._job(opened.job).opened = opened
-        await self._shepherds.open(SETTLING)
-        await self._launching.open()
+        await self._jobs.start()
         talking = asyncio.ensure_future(self._head.talk())
         leaving = asyncio.ensure_future(self._leave.wait())
         await asyncio.wait((talking, leaving), return_when=asyncio.FIRST_COMPLETED)
@@ -62,9 +40,8 @@ class Agent:
             talking.result()
         talking.cancel()
         await self._head.finish()
-        self._launching.close()
         self._health.stop()
-        await self._shepherds.close()
+        await self._jobs.close()
 
     def leave(self) -> None:
         """End soon; tasks go on."""
@@ -74,21 +51,11 @@ class Agent:
 
     def hello(self) -> m.Hello:
         """Return the full table of what is here."""
-        live = [each for job in self._jobs.values() for each in job.live()]
-        ended = [m.Live(job, *key, False) for job in self._ledger.jobs() for key in self._ledger.over(job)]
-        return m.Hello(
-            protocol=m.PROTOCOL,
-            facts=self._facts,
-            open_jobs=tuple(sorted({*self._jobs, *self._ledger.jobs()})),
-            live=tuple(live),
-            ended=tuple(ended),
-            suspended=tuple(job.id for job in self._jobs.values() if job.suspended),
-            launched=tuple(self._launching.launched()),
-        )
+        return self._jobs.table()
 
     def head_is_away(self) -> None:
         """Keep what happens for the next connection."""
-        self._welcome = False
+        self._results.welcome = False
 
     def obey(self, message: m.FromHead) -> None:
         """Do what the head says."""
@@ -96,23 +63,23 @@ class Agent:
             case m.Welcome():
                 self._welcomed(message)
             case m.OpenJob():
-                self._open(message)
+                self._jobs.open_job(message)
             case m.Run():
-                self._run(message)
+                self._jobs.run(message)
             case m.Stop():
-                self._stop(message)
+                self._jobs.stop(message)
             case m.Suspend():
-                self._suspend(message)
+                self._jobs.suspend(message)
             case m.Continue():
-                self._continue(message)
+                self._jobs.go_on(message)
             case m.CloseJob(job=job):
-                self._close(job)
+                self._jobs.close_job(job)
             case m.Ack(number=number):
-                self._acknowledged(number)
+                self._jobs.acknowledged(number)
             case m.ReadOutput():
                 self._read_output(message)
             case m.Launch() | m.LaunchPiece() | m.LaunchTaken() | m.EndLaunched():
-                self._launching.hear(message)
+                self._jobs.launching.hear(message)
             case m.CheckHealth(program=program, every=every):
                 self._health.order(program, every)
             case m.Goodbye(reason=reason):
@@ -122,164 +89,10 @@ class Agent:
         self._head.say(m.Health(well=well, said=said))
 
     def _welcomed(self, message: m.Welcome) -> None:
-        self._known_head, self._welcome = message, True
+        self._jobs.head = message
         self._head.beat(message.heartbeat)
-        self._launching.beat(message.heartbeat)
-        for results in self._ledger.again():
-            self._head.say(results)
-        self._tell_results()
-
-    def _open(self, message: m.OpenJob) -> None:
-        job = self._job(message.job)
-        if message == job.opened:
-            return
-        job.opened, job.orders = message, None
-        if not may_run_as(message.uid):
-            return
-        try:
-            self._places.keep(message)
-            tended = job.at_work
-            if tended is None:
-                self._order_shepherd(job, message)
-            else:
-                tended.say(told.deadline_message(_finite(message.deadline), self._known_head.grace))
-        except (OSError, Unavailable) as error:
-            log.error("job %d cannot be opened here: %s", message.job, error)
-
-    def _order_shepherd(self, job: Job, opened: m.OpenJob) -> Tended:
-        job.orders = None
-        tended = self._shepherds.order(opened, _finite(opened.deadline), self._known_head.grace)
-        job.herd[tended.marker] = tended
-        if job.suspended:
-            tended.say(told.suspend_message(job.suspended))
-        return tended
-
-    def _run(self, message: m.Run) -> None:
-        job = self._job(message.job)
-        over = self._ledger.over(job.id)
-        fresh = [who for who in message.attempts if not self._is_here(job, over, (message.task, *who))]
-        if not fresh:
-            return
-        try:
-            tended, orders = self._ready(job, message.task)
-            said = orders.run(message.task, message.place, fresh, self._launching)
-        except (OSError, Unavailable) as error:
-            for who in fresh:
-                self._settle(job.id, "", 0, made_up((message.task, *who), "not-started", str(error)))
-            return
-        keys = [(message.task, *who) for who in fresh]
-        tended.live.update(dict.fromkeys(keys, False))
-        tended.say(said, keys)
-
-    def _is_here(self, job: Job, over: dict[Key, None], key: Key) -> bool:
-        return key in over or job.owner_of(key) is not None
-
-    def _ready(self, job: Job, task: int) -> tuple[Tended, Orders]:
-        """Return a shepherd for the job and what it needs to know.
-
-        Raises:  Unavailable, OSError, when this node cannot run the job.
-        """
-        opened = job.opened
-        if opened is None:
-            raise Unavailable(code="not-open", what=f"job {job.id} is not open on node {self._facts.name!r}")
-        if not may_run_as(opened.uid):
-            raise Unavailable(
-                code="other-user",
-                what=f"the agent of node {self._facts.name!r} cannot run programs as {opened.owner!r}",
-                fix="start the agent as root, or submit as the user who started it",
-            )
-        tended = job.at_work or self._order_shepherd(job, opened)
-        if job.orders is None:
-            job.orders = Orders(opened, self._facts, self._known_head, tended.marker)
-        if not job.orders.has(task):
-            raise Unavailable(code="no-such-task", what=f"job {job.id} has no task {task}")
-        return tended, job.orders
-
-    # What tasks launch on other nodes.
-
-    def say(self, message: m.FromAgent) -> None:
-        """Say something to the head."""
-        if self._welcome:
-            self._head.say(message)
-
-    def user_of(self, number: JobId, key: Key) -> int | None:
-        """Return the user whose attempt lives here; None when there is no such attempt."""
-        job = self._jobs.get(number)
-        owner = job.owner_of(key) if job is not None else None
-        return None if owner is None else owner.uid
-
-    def start_launched(self, launch: m.Launch) -> int:
-        """Let the job's shepherd run a command; return its user.
-
-        Raises:  OSError, Unavailable when that cannot be.
-        """
-        tended, orders = self._ready(self._job(launch.route.job), launch.route.task)
-        environment, directory = orders.launched(launch)
-        tended.say(told.launch_message(launch.route.number, launch.command, environment, directory))
-        return tended.uid
-
-    def end_launched(self, number: JobId, launches: list[str], grace: float) -> None:
-        """Let the job's shepherd end commands."""
-        job = self._jobs.get(number)
-        for tended in job.herd.values() if job is not None else ():
-            tended.say(told.end_launches_message(launches, grace))
-
-    def end_launched_by(self, number: JobId, key: Key) -> None:
-        """Let the job's shepherd kill whatever an attempt of another node has running here."""
-        job = self._jobs.get(number)
-        for tended in job.herd.values() if job is not None else ():
-            tended.say(told.end_task_launches_message(".".join(map(str, (number, *key)))))
-
-    def not_launched(self, number: str, why: str) -> None:
-        """A shepherd could not start a command."""
-        self._launching.not_launched(number, why)
-
-    def _stop(self, message: m.Stop) -> None:
-        job = self._jobs.get(message.job)
-        if job is None:
-            return
-        by_owner: dict[str, list[Key]] = {}
-        for key in message.attempts:
-            owner = job.owner_of(key)
-            if owner is not None:
-                by_owner.setdefault(owner.marker, []).append(key)
-        for marker, keys in by_owner.items():
-            job.herd[marker].say(told.stop_message(keys, 0.0 if message.force else self._known_head.grace))
-
-    def _suspend(self, message: m.Suspend) -> None:
-        job = self._job(message.job)
-        job.suspended = message.number
-        if job.at_work is None:
-            self._head.say(m.Suspended(job=job.id, number=job.suspended))
-        else:
-            job.at_work.say(told.suspend_message(job.suspended))
-
-    def _continue(self, message: m.Continue) -> None:
-        job = self._job(message.job)
-        job.suspended = 0
-        if job.at_work is not None:
-            grace = self._known_head.grace
-            job.at_work.say(told.continue_message(_finite(message.deadline), grace))
-
-    def _close(self, number: JobId) -> None:
-        job = self._job(number)
-        job.opened, job.orders, job.suspended = None, None, 0
-        self._places.forget(number)
-        self._launching.job_over(number)
-        for tended in job.herd.values():
-            self._shepherds.dismiss(tended)
-        self._forget_if_over(job)
-
-    def _acknowledged(self, number: int) -> None:
-        found = self._ledger.acknowledge(number)
-        if found is None:
-            return
-        job = self._job(found[0])
-        for marker, first, last in _spans(found[1]):
-            tended = job.herd.get(marker)
-            if tended is not None and tended.phase is not Phase.GONE:
-                tended.say(told.told_message(first, last))
-        self._forget_if_over(job)
+        self._jobs.launching.beat(message.heartbeat)
+        self._results.head_is_here()
 
     def _read_output(self, message: m.ReadOutput) -> None:
         name = captured_name(message.task, message.instance)
@@ -292,122 +105,8 @@ class Agent:
 
     def _goodbye(self, reason: str) -> None:
         log.info("the head says goodbye: %s", reason)
-        if reason != "cancel":
-            self.leave()
-            return
-        self._leave_when_empty = True
-        for number in list(self._jobs):
-            self._close(number)
-        self._leave_if_empty()
-
-    # What becomes of the shepherds.
-
-    def started(self, tended: Tended, begun: list[tuple[int, int, int, float]]) -> None:
-        """These attempts run."""
-        tended.live.update({(task, instance, attempt): True for task, instance, attempt, _ in begun})
-        if self._welcome and begun:
-            said = tuple(
-                m.Begun(task, instance, attempt, Instant(at)) for task, instance, attempt, at in begun
-            )
-            self._head.say(m.Started(job=tended.job, begun=said))
-
-    def ended(self, tended: Tended, records: list[EndedRecord]) -> None:
-        """These attempts are over."""
-        for record in records:
-            self._settle(tended.job, tended.marker, record.number, result_of(record))
-            tended.live.pop(record.key, None)
-
-    def is_suspended(self, tended: Tended, number: int) -> None:
-        """A shepherd lets nothing run, or soon nothing."""
-        if not tended.closing:
-            self._job(tended.job).suspended = number
-
-    def stands_still(self, tended: Tended, number: int) -> None:
-        """Nothing that a shepherd has runs any more."""
-        job = self._job(tended.job)
-        if self._welcome and job.at_work is tended and job.suspended == number:
-            self._head.say(m.Suspended(job=job.id, number=number))
-
-    def adopted(self, tended: Tended) -> None:
-        """A shepherd of an earlier agent is here, dead or alive."""
-        self._job(tended.job).herd[tended.marker] = tended
-
-    def never_arrived(self, tended: Tended, keys: list[Key]) -> None:
-        """These were lost on the way to a shepherd that lives."""
-        for key in keys:
-            self._settle(tended.job, tended.marker, 0, made_up(key, "never-ran", ""))
-
-    def vanished(self, tended: Tended, started: dict[Key, float], why: str, *, rebooted: bool) -> None:
-        """It is gone and nothing of it runs: what had started is lost, the rest never ran.
-
-        With `why` it never came to be, and the sentence says the reason.
-        """
-        for key in tended.live:
-            if key in started:
-                lost = "its shepherd on the node died; how the task ended is not known"
-                lost = f"node {self._facts.name} rebooted" if rebooted else lost
-                result = made_up(key, "lost", lost, started[key])
-            else:
-                result = made_up(key, "not-started" if why else "never-ran", why)
-            self._settle(tended.job, tended.marker, 0, result)
-        tended.live = {}
-        job = self._job(tended.job)
-        if job.at_work is None:
-            job.orders = None
-            if job.suspended and self._welcome:
-                self._head.say(m.Suspended(job=job.id, number=job.suspended))
-        self._forget_if_over(job)
-
-    def _settle(self, job: JobId, marker: str, number: int, result: m.Result) -> None:
-        self._launching.attempt_over(job, (result.task, result.instance, result.attempt))
-        if self._ledger.add(job, Entry(marker, number, result)) and self._welcome and self._flush is None:
-            loop = asyncio.get_running_loop()
-            due = max(loop.time(), self._flushed_at + COALESCE)
-            self._flush = loop.call_at(due, self._tell_results)
-
-    def _tell_results(self) -> None:
-        if self._flush is not None:
-            self._flush.cancel()
-            self._flush = None
-        if not self._welcome:
-            return
-        self._flushed_at = asyncio.get_running_loop().time()
-        for results in self._ledger.batches():
-            self._head.say(results)
-
-    # Jobs.
-
-    def _job(self, number: JobId) -> Job:
-        return self._jobs.setdefault(number, Job(number))
-
-    def _forget_if_over(self, job: Job) -> None:
-        """Drop the shepherds that are settled, and the job when it is closed and none is left."""
-        waiting = self._ledger.over(job.id)
-        for marker, tended in list(job.herd.items()):
-            if tended.phase is Phase.GONE and not waiting:
-                self._shepherds.forget(tended)
-                self._ledger.forget_shepherd(marker)
-                del job.herd[marker]
-        if job.opened is None and not job.herd and not waiting:
-            self._jobs.pop(job.id, None)
-            self._head.say(m.JobClosed(job=job.id))
-            self._leave_if_empty()
-
-    def _leave_if_empty(self) -> None:
-        if self._leave_when_empty and not self._jobs:
-            self.leave()
-
-
-def _finite(moment: float) -> float | None:
-    return None if math.isinf(moment) else moment
-
-
-def _spans(entries: list[Entry]) -> list[tuple[str, int, int]]:
-    """Return the numbers of the entries as (marker, first, last), neighbours together."""
-    spans: list[tuple[str, int, int]] = []
-    for marker, number in sorted((entry.marker, entry.number) for entry in entries if entry.number):
-        if spans and spans[-1][0] == marker and spans[-1][2] == number - 1:
-            spans[-1] = (marker, spans[-1][1], number)
+        if reason == "cancel":
+            self._jobs.when_empty = self.leave
+            self._jobs.end_all()
         else:
-            spans.append((marker, number, number))
-    return spans
+            self.leave()

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from headnode.adapters.nodes import messages as m
 from headnode.adapters.processes.launcher import CHUNK
@@ -109,3 +109,14 @@ class Stream:
     async def _change(self) -> None:
         self._changed.clear()
         await self._changed.wait()
+
+
+async def look_after(streams: Callable[[], Iterable[Stream]], lost_after: Callable[[], float]) -> None:
+    """Repeat what was not taken, for ever; give up those of which nothing was heard for so long (seconds)."""
+    loop = asyncio.get_running_loop()
+    while True:
+        await asyncio.sleep(REPEAT / 2)
+        for stream in list(streams()):
+            stream.look(loop.time())
+            if loop.time() - stream.heard > lost_after():
+                stream.fail(f"nothing was heard from the other node for {lost_after():.0f} s")

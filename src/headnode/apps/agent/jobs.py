@@ -1,0 +1,331 @@
+"""The jobs that are open on this node: what the head orders, and what becomes of their shepherds."""
+
+import logging
+import math
+from collections.abc import Callable
+
+from headnode.adapters.nodes import messages as m
+from headnode.adapters.processes import told
+from headnode.adapters.processes.job_journal import EndedRecord, Key
+from headnode.apps.agent.herd import Phase, Tended, made_up, result_of
+from headnode.apps.agent.job import Job
+from headnode.apps.agent.launch_places import LaunchPlaces
+from headnode.apps.agent.launching import Launching
+from headnode.apps.agent.ledger import Entry
+from headnode.apps.agent.orders import Orders
+from headnode.apps.agent.places import Places, may_run_as
+from headnode.apps.agent.results import Results
+from headnode.apps.agent.shepherds import Shepherds
+from headnode.core.model.errors import Unavailable
+from headnode.core.model.node import NodeFacts
+from headnode.core.model.quantities import Instant, JobId, Seconds
+
+log = logging.getLogger("headnode.agent")
+
+GRACE = 15.0  # seconds, until the head says another
+SETTLING = 5.0  # seconds for the shepherds of an earlier agent to dial
+
+
+class Jobs:
+    """All jobs of this node that are not settled."""
+
+    def __init__(
+        self, places: Places, facts: NodeFacts, results: Results, say: Callable[[m.FromAgent], None]
+    ) -> None:
+        self._places, self._facts, self._results, self._say = places, facts, results, say
+        self._jobs: dict[JobId, Job] = {}
+        self._shepherds = Shepherds(places, facts.boot_id, self)
+        self.launching = Launching(facts.name, LaunchPlaces(places.state, places.run), self)
+        self.head = m.Welcome(cluster="", heartbeat=Seconds(0.0), grace=Seconds(GRACE))
+        self.when_empty: Callable[[], None] = lambda: None
+
+    async def start(self) -> None:
+        """Find what an earlier agent has left."""
+        for opened in self._places.kept():
+            self._job(opened.job).opened = opened
+        await self._shepherds.open(SETTLING)
+        await self.launching.open()
+
+    async def close(self) -> None:
+        """Let go of everything; what runs goes on."""
+        self.launching.close()
+        await self._shepherds.close()
+
+    def table(self) -> m.Hello:
+        """Return the full table of what is here."""
+        ledger = self._results.ledger
+        live = [each for job in self._jobs.values() for each in job.live()]
+        ended = [m.Live(job, *key, False) for job in ledger.jobs() for key in ledger.over(job)]
+        return m.Hello(
+            protocol=m.PROTOCOL,
+            facts=self._facts,
+            open_jobs=tuple(sorted({*self._jobs, *ledger.jobs()})),
+            live=tuple(live),
+            ended=tuple(ended),
+            suspended=tuple(job.id for job in self._jobs.values() if job.suspended),
+            launched=tuple(self.launching.launched()),
+        )
+
+    def end_all(self) -> None:
+        """End everything that is here."""
+        for number in list(self._jobs):
+            self.close_job(number)
+        self._tell_if_empty()
+
+    # What the head orders.
+
+    def open_job(self, message: m.OpenJob) -> None:
+        """Make ready for a job, or hear of it anew."""
+        job = self._job(message.job)
+        if message == job.opened:
+            return
+        job.opened, job.orders = message, None
+        if not may_run_as(message.uid):
+            return
+        try:
+            self._places.keep(message)
+            tended = job.at_work
+            if tended is None:
+                self._order_shepherd(job, message)
+            else:
+                tended.say(told.deadline_message(_finite(message.deadline), self.head.grace))
+        except (OSError, Unavailable) as error:
+            log.error("job %d cannot be opened here: %s", message.job, error)
+
+    def _order_shepherd(self, job: Job, opened: m.OpenJob) -> Tended:
+        job.orders = None
+        tended = self._shepherds.order(opened, _finite(opened.deadline), self.head.grace)
+        job.herd[tended.marker] = tended
+        if job.suspended:
+            tended.say(told.suspend_message(job.suspended))
+        return tended
+
+    def run(self, message: m.Run) -> None:
+        """Run instances that are not here yet."""
+        job = self._job(message.job)
+        over = self._results.ledger.over(job.id)
+        fresh = [who for who in message.attempts if not self._is_here(job, over, (message.task, *who))]
+        if not fresh:
+            return
+        try:
+            tended, orders = self._ready(job, message.task)
+            said = orders.run(message.task, message.place, fresh, self.launching)
+        except (OSError, Unavailable) as error:
+            for who in fresh:
+                self._settle(job.id, "", 0, made_up((message.task, *who), "not-started", str(error)))
+            return
+        keys = [(message.task, *who) for who in fresh]
+        tended.live.update(dict.fromkeys(keys, False))
+        tended.say(said, keys)
+
+    def _is_here(self, job: Job, over: dict[Key, None], key: Key) -> bool:
+        return key in over or job.owner_of(key) is not None
+
+    def _ready(self, job: Job, task: int) -> tuple[Tended, Orders]:
+        """Return a shepherd for the job and what it needs to know.
+
+        Raises:  Unavailable, OSError, when this node cannot run the job.
+        """
+        opened = job.opened
+        if opened is None:
+            raise Unavailable(code="not-open", what=f"job {job.id} is not open on node {self._facts.name!r}")
+        if not may_run_as(opened.uid):
+            raise Unavailable(
+                code="other-user",
+                what=f"the agent of node {self._facts.name!r} cannot run programs as {opened.owner!r}",
+                fix="start the agent as root, or submit as the user who started it",
+            )
+        tended = job.at_work or self._order_shepherd(job, opened)
+        if job.orders is None:
+            job.orders = Orders(opened, self._facts, self.head, tended.marker)
+        if not job.orders.has(task):
+            raise Unavailable(code="no-such-task", what=f"job {job.id} has no task {task}")
+        return tended, job.orders
+
+    # What tasks launch on other nodes.
+
+    def say(self, message: m.FromAgent) -> None:
+        """Say something to the head, if it listens."""
+        if self._results.welcome:
+            self._say(message)
+
+    def user_of(self, number: JobId, key: Key) -> int | None:
+        """Return the user whose attempt lives here; None when there is no such attempt."""
+        job = self._jobs.get(number)
+        owner = job.owner_of(key) if job is not None else None
+        return None if owner is None else owner.uid
+
+    def start_launched(self, launch: m.Launch) -> int:
+        """Let the job's shepherd run a command; return its user.
+
+        Raises:  OSError, Unavailable when that cannot be.
+        """
+        tended, orders = self._ready(self._job(launch.route.job), launch.route.task)
+        environment, directory = orders.launched(launch)
+        tended.say(told.launch_message(launch.route.number, launch.command, environment, directory))
+        return tended.uid
+
+    def end_launched(self, number: JobId, launches: list[str], grace: float) -> None:
+        """Let the job's shepherd end commands."""
+        job = self._jobs.get(number)
+        for tended in job.herd.values() if job is not None else ():
+            tended.say(told.end_launches_message(launches, grace))
+
+    def end_launched_by(self, number: JobId, key: Key) -> None:
+        """Let the job's shepherd kill whatever an attempt of another node has running here."""
+        job = self._jobs.get(number)
+        for tended in job.herd.values() if job is not None else ():
+            tended.say(told.end_task_launches_message(".".join(map(str, (number, *key)))))
+
+    def not_launched(self, number: str, why: str) -> None:
+        """A shepherd could not start a command."""
+        self.launching.not_launched(number, why)
+
+    def stop(self, message: m.Stop) -> None:
+        """Stop what is here of these."""
+        job = self._jobs.get(message.job)
+        if job is None:
+            return
+        by_owner: dict[str, list[Key]] = {}
+        for key in message.attempts:
+            owner = job.owner_of(key)
+            if owner is not None:
+                by_owner.setdefault(owner.marker, []).append(key)
+        for marker, keys in by_owner.items():
+            job.herd[marker].say(told.stop_message(keys, 0.0 if message.force else self.head.grace))
+
+    def suspend(self, message: m.Suspend) -> None:
+        """Let everything of a job stand still."""
+        job = self._job(message.job)
+        job.suspended = message.number
+        if job.at_work is None:
+            self._say(m.Suspended(job=job.id, number=job.suspended))
+        else:
+            job.at_work.say(told.suspend_message(job.suspended))
+
+    def go_on(self, message: m.Continue) -> None:
+        """Let everything of a job go on."""
+        job = self._job(message.job)
+        job.suspended = 0
+        if job.at_work is not None:
+            grace = self.head.grace
+            job.at_work.say(told.continue_message(_finite(message.deadline), grace))
+
+    def close_job(self, number: JobId) -> None:
+        """Kill whatever is left of a job, and forget it."""
+        job = self._job(number)
+        job.opened, job.orders, job.suspended = None, None, 0
+        self._places.forget(number)
+        self.launching.job_over(number)
+        for tended in job.herd.values():
+            self._shepherds.dismiss(tended)
+        self._forget_if_over(job)
+
+    def acknowledged(self, number: int) -> None:
+        """Forget results that the head will never lose."""
+        found = self._results.ledger.acknowledge(number)
+        if found is None:
+            return
+        job = self._job(found[0])
+        for marker, first, last in _spans(found[1]):
+            tended = job.herd.get(marker)
+            if tended is not None and tended.phase is not Phase.GONE:
+                tended.say(told.told_message(first, last))
+        self._forget_if_over(job)
+
+    # What becomes of the shepherds.
+
+    def started(self, tended: Tended, begun: list[tuple[int, int, int, float]]) -> None:
+        """These attempts run."""
+        tended.live.update({(task, instance, attempt): True for task, instance, attempt, _ in begun})
+        if self._results.welcome and begun:
+            said = tuple(
+                m.Begun(task, instance, attempt, Instant(at)) for task, instance, attempt, at in begun
+            )
+            self._say(m.Started(job=tended.job, begun=said))
+
+    def ended(self, tended: Tended, records: list[EndedRecord]) -> None:
+        """These attempts are over."""
+        for record in records:
+            self._settle(tended.job, tended.marker, record.number, result_of(record))
+            tended.live.pop(record.key, None)
+
+    def is_suspended(self, tended: Tended, number: int) -> None:
+        """A shepherd lets nothing run, or soon nothing."""
+        if not tended.closing:
+            self._job(tended.job).suspended = number
+
+    def stands_still(self, tended: Tended, number: int) -> None:
+        """Nothing that a shepherd has runs any more."""
+        job = self._job(tended.job)
+        if self._results.welcome and job.at_work is tended and job.suspended == number:
+            self._say(m.Suspended(job=job.id, number=number))
+
+    def adopted(self, tended: Tended) -> None:
+        """A shepherd of an earlier agent is here, dead or alive."""
+        self._job(tended.job).herd[tended.marker] = tended
+
+    def never_arrived(self, tended: Tended, keys: list[Key]) -> None:
+        """These were lost on the way to a shepherd that lives."""
+        for key in keys:
+            self._settle(tended.job, tended.marker, 0, made_up(key, "never-ran", ""))
+
+    def vanished(self, tended: Tended, started: dict[Key, float], why: str, *, rebooted: bool) -> None:
+        """It is gone and nothing of it runs: what had started is lost, the rest never ran.
+
+        With `why` it never came to be, and the sentence says the reason.
+        """
+        for key in tended.live:
+            if key in started:
+                lost = "its shepherd on the node died; how the task ended is not known"
+                lost = f"node {self._facts.name} rebooted" if rebooted else lost
+                result = made_up(key, "lost", lost, started[key])
+            else:
+                result = made_up(key, "not-started" if why else "never-ran", why)
+            self._settle(tended.job, tended.marker, 0, result)
+        tended.live = {}
+        job = self._job(tended.job)
+        if job.at_work is None:
+            job.orders = None
+            if job.suspended and self._results.welcome:
+                self._say(m.Suspended(job=job.id, number=job.suspended))
+        self._forget_if_over(job)
+
+    def _settle(self, job: JobId, marker: str, number: int, result: m.Result) -> None:
+        self.launching.attempt_over(job, (result.task, result.instance, result.attempt))
+        self._results.take(job, Entry(marker, number, result))
+
+    def _job(self, number: JobId) -> Job:
+        return self._jobs.setdefault(number, Job(number))
+
+    def _forget_if_over(self, job: Job) -> None:
+        """Drop the shepherds that are settled, and the job when it is closed and none is left."""
+        waiting = self._results.ledger.over(job.id)
+        for marker, tended in list(job.herd.items()):
+            if tended.phase is Phase.GONE and not waiting:
+                self._shepherds.forget(tended)
+                self._results.ledger.forget_shepherd(marker)
+                del job.herd[marker]
+        if job.opened is None and not job.herd and not waiting:
+            self._jobs.pop(job.id, None)
+            self._say(m.JobClosed(job=job.id))
+            self._tell_if_empty()
+
+    def _tell_if_empty(self) -> None:
+        if not self._jobs:
+            self.when_empty()
+
+
+def _finite(moment: float) -> float | None:
+    return None if math.isinf(moment) else moment
+
+
+def _spans(entries: list[Entry]) -> list[tuple[str, int, int]]:
+    """Return the numbers of the entries as (marker, first, last), neighbours together."""
+    spans: list[tuple[str, int, int]] = []
+    for marker, number in sorted((entry.marker, entry.number) for entry in entries if entry.number):
+        if spans and spans[-1][0] == marker and spans[-1][2] == number - 1:
+            spans[-1] = (marker, spans[-1][1], number)
+        else:
+            spans.append((marker, number, number))
+    return spans

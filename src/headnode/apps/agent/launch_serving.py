@@ -1,0 +1,209 @@
+"""Commands that tasks launch on their other nodes: the side of the command."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
+
+import msgspec
+
+from headnode.adapters.nodes import messages as m
+from headnode.adapters.nodes.framing import frame, read_frame
+from headnode.adapters.nodes.streams import Stream
+from headnode.adapters.processes import launcher as wire
+from headnode.adapters.processes.job_journal import Key
+from headnode.apps.agent.launch_asking import OVER
+from headnode.core.model.errors import BadRequest, HeadnodeError
+from headnode.core.model.quantities import JobId
+
+log = logging.getLogger("headnode.agent")
+
+PATIENCE = 20.0  # seconds for a command to start
+GRACE = 1.0  # seconds a command has to end when its launcher is gone
+_KINDS = {"in": wire.INPUT, "in-end": wire.INPUT_END}
+
+
+class Owner(Protocol):
+    """Who knows the jobs of this node, and the head."""
+
+    def say(self, message: m.FromAgent) -> None:
+        """Say something to the head."""
+
+    def start_launched(self, launch: m.Launch) -> int:
+        """Let the job's shepherd run a command; return its user.
+
+        Raises:  OSError, HeadnodeError when that cannot be.
+        """
+
+    def end_launched(self, job: JobId, numbers: list[str], grace: float) -> None:
+        """Let the job's shepherd end commands."""
+
+    def end_launched_by(self, job: JobId, key: Key) -> None:
+        """Let the job's shepherd kill whatever an attempt of another node has running here."""
+
+
+class _Served:
+    """A command that was launched here.  When it has ended its stream is gone; what it left may not be."""
+
+    def __init__(self, route: m.Route, stream: Stream, uid: int) -> None:
+        self.route, self.uid = route, uid
+        self.stream: Stream | None = stream
+        self.connected: asyncio.Future[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = (
+            asyncio.get_running_loop().create_future()
+        )
+
+
+class Serving:
+    """Commands that were launched here."""
+
+    def __init__(
+        self,
+        node: str,
+        owner: Owner,
+        begin: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+    ) -> None:
+        self._node, self._owner, self._begin = node, owner, begin
+        self._served: dict[str, _Served] = {}
+
+    def streams(self) -> list[Stream]:
+        """Return the conversations that go on."""
+        return [served.stream for served in self._served.values() if served.stream is not None]
+
+    def stream(self, number: str) -> Stream | None:
+        """Return the conversation of a launch; None when there is none."""
+        served = self._served.get(number)
+        return served.stream if served is not None else None
+
+    def launched(self) -> list[m.Live]:
+        """Return the attempts that have launched something here."""
+        routes = [served.route for served in self._served.values()]
+        found = {m.Live(r.job, r.task, r.instance, r.attempt, True): None for r in routes}
+        return list(found)
+
+    def has_dialed(
+        self, number: str, uid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> bool:
+        """Hand the connection of a command to its conversation; False when it has none, or another user."""
+        served = self._served.get(number)
+        if served is None or served.uid != uid or served.connected.done():
+            return False
+        served.connected.set_result((reader, writer))
+        return True
+
+    def launch(self, launch: m.Launch) -> None:
+        """Let a command run, once."""
+        route = launch.route
+        served = self._served.get(route.number)
+        if served is not None:
+            if served.stream is not None:
+                served.stream.acknowledge()
+            return
+        stream = Stream(self._owner.say, route, back=True)
+        try:
+            uid = self._owner.start_launched(launch)
+        except (OSError, HeadnodeError) as error:
+            self._owner.say(m.LaunchPiece(route, True, 0, "failed", str(error).encode()))
+            return
+        served = self._served[route.number] = _Served(route, stream, uid)
+        stream.acknowledge()
+        self._begin(self._serve(served, stream))
+
+    def not_launched(self, number: str, why: str) -> None:
+        """The shepherd could not start a command."""
+        served = self._served.get(number)
+        if served is not None and served.stream is not None:
+            self._owner.say(m.LaunchPiece(served.route, True, 0, "failed", why.encode()))
+            served.stream.fail(why)
+
+    async def _serve(self, served: _Served, stream: Stream) -> None:
+        """See a command to its end, and what it started to its own where the launcher has gone."""
+        route, over = served.route, False
+        with contextlib.suppress(TimeoutError, BadRequest, ConnectionError):
+            async with asyncio.timeout(PATIENCE):
+                reader, writer = await asyncio.shield(served.connected)
+            feeding = self._begin(self._feed(stream, writer))
+            telling = self._begin(self._tell(reader, stream))
+            await asyncio.wait((feeding, telling), return_when=asyncio.FIRST_COMPLETED)
+            over = telling.done() and not telling.cancelled() and telling.exception() is None
+            feeding.cancel()
+            telling.cancel()
+            writer.close()
+        if over:  # it has ended by itself; daemons that it left may go on as long as the task
+            await stream.all_heard()
+        else:
+            if not stream.failed:
+                lost = "it was ended, or could not be started"
+                self._owner.say(m.LaunchPiece(route, True, 0, "failed", lost.encode()))
+            self._owner.end_launched(route.job, [route.number], GRACE)
+        served.stream = None
+
+    async def _feed(self, stream: Stream, writer: asyncio.StreamWriter) -> None:
+        """Pass on what a command reads, until its launcher goes."""
+        while True:
+            piece = await stream.next()
+            if piece.kind in ("in", "in-end"):
+                writer.write(frame(_KINDS[piece.kind] + piece.data))
+                with contextlib.suppress(ConnectionError):  # it reads no more: what it says last is awaited
+                    await writer.drain()
+            if piece.kind != "failed":
+                stream.took()
+            if piece.kind in ("gone", "failed"):
+                stream.fail("its launcher is gone")
+                return
+
+    async def _tell(self, reader: asyncio.StreamReader, stream: Stream) -> None:
+        """Pass on what a command writes, until it is over.
+
+        Raises:  BadRequest when it ends without a word.
+        """
+        while (data := await read_frame(reader, 2 * wire.CHUNK)) is not None:
+            kind, rest = data[:1], data[1:]
+            if kind == wire.EXIT:
+                code, problem = _read_exit(rest)
+                await stream.say("exit", problem.encode(), code)
+                return
+            if kind not in (wire.OUTPUT, wire.ERROR):
+                break
+            await stream.say("out" if kind == wire.OUTPUT else "err", rest)
+        raise BadRequest(code="launch", what="a launched command ended without a word")
+
+    def end_of_attempt(self, job: JobId, key: Key) -> None:
+        """An attempt is over: what it launched here is to end."""
+        found = [
+            number
+            for number, served in self._served.items()
+            if (served.route.job, served.route.task, served.route.instance, served.route.attempt)
+            == (job, *key)
+        ]
+        elsewhere = any(self._served[number].route.first != self._node for number in found)
+        self._forget(job, found)
+        if elsewhere:
+            self._owner.end_launched_by(job, key)
+
+    def job_over(self, job: JobId) -> None:
+        """Nothing of a job is left here."""
+        self._forget(job, [number for number, each in self._served.items() if each.route.job == job])
+
+    def _forget(self, job: JobId, numbers: list[str]) -> None:
+        if numbers:
+            self._owner.end_launched(job, numbers, 0.0)
+        for number in numbers:
+            served = self._served.pop(number)
+            if served.stream is not None:
+                served.stream.fail(OVER)
+
+
+class _Exit(msgspec.Struct, frozen=True):
+    """How a command ended."""
+
+    code: int
+    problem: str
+
+
+def _read_exit(data: bytes) -> tuple[int, str]:
+    try:
+        said = msgspec.json.decode(data, type=_Exit)
+    except msgspec.MsgspecError:
+        raise BadRequest(code="launch", what="how a launched command ended is not understood") from None
+    return said.code, said.problem

@@ -1,0 +1,45 @@
+"""Results on their way to the head: those that come quickly one after the other are told together."""
+
+import asyncio
+import math
+
+from headnode.apps.agent.head_link import HeadLink
+from headnode.apps.agent.ledger import Entry, Ledger
+from headnode.core.model.quantities import JobId
+
+COALESCE = 0.005  # seconds: results that come faster are told together
+
+
+class Results:
+    """What is over, told to the head when it listens."""
+
+    def __init__(self, head: HeadLink) -> None:
+        self._head = head
+        self.ledger = Ledger()
+        self.welcome = False  # has the head answered our hello?
+        self._flush: asyncio.TimerHandle | None = None
+        self._flushed_at = -math.inf
+
+    def take(self, job: JobId, entry: Entry) -> None:
+        """Take a result in, once; it is told soon."""
+        if self.ledger.add(job, entry) and self.welcome and self._flush is None:
+            loop = asyncio.get_running_loop()
+            due = max(loop.time(), self._flushed_at + COALESCE)
+            self._flush = loop.call_at(due, self._tell)
+
+    def head_is_here(self) -> None:
+        """Tell again what was not acknowledged, and then what is new."""
+        self.welcome = True
+        for results in self.ledger.again():
+            self._head.say(results)
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._flush is not None:
+            self._flush.cancel()
+            self._flush = None
+        if not self.welcome:
+            return
+        self._flushed_at = asyncio.get_running_loop().time()
+        for results in self.ledger.batches():
+            self._head.say(results)
