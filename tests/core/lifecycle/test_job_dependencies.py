@@ -344,7 +344,7 @@ def test_what_refuses_one_job_refuses_all_and_says_which() -> None:
         JobSpec(name="good", tasks=(TASK,)),
         JobSpec(name="high", priority=Priority(4000), tasks=(TASK,)),
     )
-    with pytest.raises(NotAllowed, match=r"^job 2 'high' of 2: only administrators"):
+    with pytest.raises(NotAllowed, match=r"^job 2 'high' of 2: only operators and administrators"):
         world.do(c.CreateJobs(by=ADA, specs=specs, submit=True))
     orphan = JobSpec(tasks=(TASK,), after_exit=(77,))
     with pytest.raises(NotFound, match=r"^job 1 of 2: parent job 77 does not exist"):

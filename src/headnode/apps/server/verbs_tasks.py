@@ -3,14 +3,14 @@
 from itertools import islice
 from typing import Any
 
-from headnode.adapters.nodes.links import node_away
+from headnode.adapters.nodes.link import node_away
 from headnode.apps.server import answers_jobs as show
 from headnode.apps.server import wishes as w
 from headnode.apps.server.desk import Desk
 from headnode.apps.server.lookups import Found
 from headnode.apps.server.outputs import output_paths
 from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle.permission import may_change
+from headnode.core.lifecycle.permission import may_read_output
 from headnode.core.lifecycle.states import TaskState
 from headnode.core.lifecycle.waiting import task_reasons
 from headnode.core.model.errors import BadRequest, NotFound, WrongState
@@ -208,7 +208,7 @@ async def output(desk: Desk, by: User, wish: w.TaskWish) -> Object:
 async def read_output(desk: Desk, by: User, wish: w.ReadOutputWish) -> Object:
     """Read captured output that lies on another machine; only its owner and administrators may."""
     found = desk.lookups.job(wish.job)
-    may_change(by, found.record)
+    may_read_output(by, found.record)
     where = await output(desk, by, w.TaskWish(job=wish.job, task=wish.task, instance=wish.instance))
     if not where["captured"]:
         raise NotFound(

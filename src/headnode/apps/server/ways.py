@@ -103,12 +103,12 @@ def _shortest(spec: JobSpec) -> Seconds:
 
 
 def _highest(by: User) -> Priority:
-    return HIGHEST if by.administrator else ANCHORS["Normal"]
+    return HIGHEST if by.oversees else ANCHORS["Normal"]
 
 
 def changer(record: JobRecord, by: User) -> User:
-    """Return who would change the job: its owner, unless an administrator asks."""
-    if by.administrator or by.uid == record.uid:
+    """Return who would change the job: its owner, unless somebody asks who sees to everybody's jobs."""
+    if by.oversees or by.uid == record.uid:
         return by
     return User(name=record.owner, uid=record.uid, gid=record.gid)
 

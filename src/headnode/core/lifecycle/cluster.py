@@ -12,8 +12,17 @@ import msgspec
 from headnode.core.lifecycle.deadlines import coarse, within
 from headnode.core.lifecycle.flow import Flow
 from headnode.core.lifecycle.numbers import together, without
-from headnode.core.lifecycle.records import Invitation, JobRecord, NodeRecord, decode_spec, spec_of
-from headnode.core.lifecycle.requests import own_request, request_in, request_taken
+from headnode.core.lifecycle.records import (
+    Invitation,
+    JobRecord,
+    Login,
+    NodeRecord,
+    Token,
+    decode_spec,
+    spec_of,
+    with_special_tasks,
+)
+from headnode.core.lifecycle.requests import own_request, request_in, request_taken, without_refused
 from headnode.core.lifecycle.resuming import request_to_resume, suspension_of
 from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import Broken, NotFound
@@ -30,6 +39,9 @@ class Snapshot(msgspec.Struct):
     nodes: list[NodeRecord] = []
     parameters: dict[str, str] = {}
     invitations: list[Invitation] = []
+    logins: list[Login] = []
+    tokens: list[Token] = []
+    next_token: int = 1
     next_job: int = 1
     next_order: int = 1
     version: int = 1
@@ -44,10 +56,14 @@ class Cluster:
         self.nodes: dict[str, NodeRecord] = {node.facts.name: node for node in kept.nodes}
         self.parameters = dict(kept.parameters)
         self.invitations = {invitation.digest: invitation for invitation in kept.invitations}
+        self.logins = {login.digest: login for login in kept.logins}
+        self.tokens = {token.digest: token for token in kept.tokens}
+        self.next_token = kept.next_token
         self.next_job = kept.next_job
         self.next_order = kept.next_order
         # What follows from the above.
         self.queue: dict[JobRequest, list[Turn]] = {}
+        self.filtered: set[JobId] = set()  # queued jobs that an activation filter keeps from starting
         self.held: dict[JobId, Instant] = {}
         self._holds: list[tuple[Instant, JobId]] = []  # by time; some are of jobs no longer held
         self.flows: dict[JobId, Flow] = {}
@@ -55,6 +71,7 @@ class Cluster:
         self.holders: dict[str, set[JobId]] = {}
         self.children: dict[int, set[JobId]] = {}
         self.deadlines: list[tuple[Instant, JobId]] = []
+        self._rests: list[tuple[Instant, JobId]] = []  # when services may go on; some are of jobs that ended
         self._last_starts: list[tuple[Instant, JobId]] = []  # by time; some are of jobs no longer queued
         self.running: set[JobId] = set()
         self.aside: set[JobId] = set()  # suspended, or ending after it: they hold nothing where they are
@@ -80,6 +97,9 @@ class Cluster:
             nodes=list(self.nodes.values()),
             parameters=self.parameters,
             invitations=list(self.invitations.values()),
+            logins=list(self.logins.values()),
+            tokens=list(self.tokens.values()),
+            next_token=self.next_token,
             next_job=self.next_job,
             next_order=self.next_order,
         )
@@ -128,7 +148,8 @@ class Cluster:
 
     def given(self, record: JobRecord) -> JobRequest:
         """Return what a job was given that was started, also when it is suspended and waits to go on."""
-        return request_taken(record.spec, record.run.option if record.run is not None else 0)
+        request = request_taken(record.spec, record.run.option if record.run is not None else 0)
+        return without_refused(request, record.run)
 
     def turn(self, record: JobRecord) -> Turn:
         """Return the place of a job in the queue: smaller goes first."""
@@ -140,11 +161,12 @@ class Cluster:
         """A running job's description changed: the scheduler sees the new one."""
         self.redraw.add(record.id)
         if record.id in self.running:
-            self._classes[record.id] = own_request(spec)
+            self._classes[record.id] = without_refused(own_request(spec), record.run)
 
     def adopt(self, record: JobRecord) -> None:
         """Take a record in, with everything that follows from it."""
         record.owner = self._interned.setdefault(record.owner, record.owner)
+        with_special_tasks(record)
         self.jobs[record.id] = record
         self.counts[record.state] = self.counts.get(record.state, 0) + 1
         if record.state is JobState.QUEUED:
@@ -171,6 +193,8 @@ class Cluster:
             self.children.setdefault(parent, set()).add(record.id)
         if record.state is JobState.QUEUED and record.last_start is not None:
             heappush(self._last_starts, (record.last_start, record.id))
+        if record.filtered is not None:
+            self.filtered.add(record.id)
         if record.hold_until is not None:
             self.held[record.id] = record.hold_until
             heappush(self._holds, (record.hold_until, record.id))
@@ -205,6 +229,7 @@ class Cluster:
 
     def dequeue(self, record: JobRecord) -> None:
         """Take a job out of everything that `enqueue` put it in."""
+        self.filtered.discard(record.id)
         for parent in (*record.waits_for, *record.met):
             waiting = self.children.get(parent, set())
             waiting.discard(record.id)
@@ -268,13 +293,30 @@ class Cluster:
         if at is not None:
             heappush(self.deadlines, (at, job))
 
+    def let_rest(self, job: JobId, until: Instant) -> None:
+        """Let the service of a job make no new instance before `until`."""
+        flow = self.flows[job]
+        if until > flow.rests_until:
+            flow.rests_until = until
+            heappush(self._rests, (until, job))
+
+    def next_rested(self) -> Instant | None:
+        """Return when the next service may go on that rests; None when none does."""
+        return self._rests[0][0] if self._rests else None
+
+    def wake_rested(self, now: Instant) -> None:
+        """Let the jobs be looked at whose service has rested."""
+        while self._rests and self._rests[0][0] <= now:
+            job = heappop(self._rests)[1]
+            self.touched |= {job} & self.flows.keys()
+
     def open_run(self, record: JobRecord) -> None:
         """Work out what follows from a job's allocation."""
         run = record.run
         if run is None:
             raise Broken(code="no-run", what=f"job {record.id} is {record.state} and has no run")
         self.running.add(record.id)
-        self._classes[record.id] = request_taken(record.spec, run.option)
+        self._classes[record.id] = self.given(record)
         for node, processors in run.allocation.items():
             self.take(record.id, node, processors)
         self.flows[record.id] = Flow(record, run)
@@ -319,7 +361,7 @@ class Cluster:
         if record.run is not None:
             for node, processors in record.run.allocation.items():
                 self.give_back(record.id, node, processors)
-            record.run.allocation, record.run.parts = {}, ()
+            record.run.allocation, record.run.parts, record.run.stays = {}, (), {}
         self.running.discard(record.id)
         self.flows.pop(record.id, None)
         self._classes.pop(record.id, None)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from headnode.core.filtering.activation import Verdict
 from headnode.core.lifecycle.events import Begun, Outcome
 from headnode.core.lifecycle.parents import Fate
 from headnode.core.lifecycle.records import JobRecord
@@ -54,6 +55,41 @@ class SubmitJobs(Command, frozen=True):
     by: User
     jobs: tuple[JobId, ...]
     parents: Mapping[int, Fate] = {}
+
+
+class ValidateJob(Command, frozen=True):
+    """Head: the submission filters let a job into the queue, as `spec` if they changed it.
+
+    `order` is that of the submission they were asked about.  `parents` as in `SubmitJob`.
+    """
+
+    job: JobId
+    order: int
+    filters: tuple[str, ...] = ()
+    spec: JobSpec | None = None
+    parents: Mapping[int, Fate] = {}
+
+
+class RejectJob(Command, frozen=True):
+    """Head: a submission filter failed a job, or made of it what cannot be in the queue."""
+
+    job: JobId
+    order: int
+    message: str
+
+
+class TakeVerdict(Command, frozen=True):
+    """Head: the activation filters have answered about the offer of this number.
+
+    `filter` is the one that decided, `words` what it did and said; `hold` how long a hold without a date is.
+    """
+
+    job: JobId
+    offer: int
+    verdict: Verdict
+    filter: str = ""
+    words: str = ""
+    hold: Seconds = Seconds(0.0)
 
 
 class ModifyJob(Command, frozen=True):
@@ -305,6 +341,37 @@ class ReportHealth(Command, frozen=True):
     node: str
     well: bool
     said: str = ""
+
+
+class OfferLogin(Command, frozen=True):
+    """Let whoever shows the secret with this digest have a token of a user; `lifetime` is the token's."""
+
+    by: User
+    digest: str
+    user: str
+    lifetime: Seconds
+
+
+class TakeLogin(Command, frozen=True):
+    """Somebody shows the secret of a login, from an address, and gets the token with this digest."""
+
+    login: str
+    digest: str
+    address: str = ""
+
+
+class UseToken(Command, frozen=True):
+    """Somebody comes in with a token, from an address."""
+
+    digest: str
+    address: str = ""
+
+
+class RevokeToken(Command, frozen=True):
+    """Make the token of this number worth nothing."""
+
+    by: User
+    token: int
 
 
 class SetParameter(Command, frozen=True):

@@ -12,6 +12,7 @@ from headnode.core.lifecycle import attending
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle import deciding_changes as changes
 from headnode.core.lifecycle import deciding_drains as drains
+from headnode.core.lifecycle import deciding_filters as filters
 from headnode.core.lifecycle import deciding_groups as groups
 from headnode.core.lifecycle import deciding_holds as holds
 from headnode.core.lifecycle import deciding_jobs as jobs
@@ -21,6 +22,7 @@ from headnode.core.lifecycle import deciding_nodes as nodes
 from headnode.core.lifecycle import deciding_reports as reports
 from headnode.core.lifecycle import deciding_stops as stops
 from headnode.core.lifecycle import deciding_suspension as suspension
+from headnode.core.lifecycle import tokens
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.events import Event
 from headnode.core.model.quantities import Instant
@@ -40,6 +42,9 @@ _DECIDE: Mapping[type, Callable[[Cluster, Any, Instant], list[Event]]] = Mapping
         c.CreateJobs: groups.create_several,
         c.SubmitJob: jobs.submit,
         c.SubmitJobs: groups.submit_several,
+        c.ValidateJob: filters.validate,
+        c.RejectJob: filters.reject,
+        c.TakeVerdict: filters.take_verdict,
         c.ModifyJob: changes.modify,
         c.SetProgress: jobs.set_progress,
         c.RequeueJob: jobs.requeue,
@@ -67,6 +72,10 @@ _DECIDE: Mapping[type, Callable[[Cluster, Any, Instant], list[Event]]] = Mapping
         c.ChangeNode: nodes.change,
         c.DrainNode: drains.drain,
         c.ReportHealth: drains.health,
+        c.OfferLogin: tokens.offer,
+        c.TakeLogin: tokens.take,
+        c.UseToken: tokens.use,
+        c.RevokeToken: tokens.revoke,
         c.SetParameter: nodes.set_parameter,
     }
 )

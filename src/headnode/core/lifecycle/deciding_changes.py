@@ -11,13 +11,14 @@ from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.deadlines import check_end_by, check_still_ahead
 from headnode.core.lifecycle.deciding_jobs import check_hold, check_privileges, wished_job
 from headnode.core.lifecycle.events import Event
-from headnode.core.lifecycle.permission import may_change
+from headnode.core.lifecycle.permission import may_rewrite
 from headnode.core.lifecycle.records import JobRecord, encode_record, encode_spec
 from headnode.core.lifecycle.states import JobState
 from headnode.core.model.checks import check, check_runnable
 from headnode.core.model.errors import BadRequest, WrongState
 from headnode.core.model.job import Alternative, JobSpec, TaskAlternative
 from headnode.core.model.quantities import Instant
+from headnode.core.model.task import SPECIAL
 
 IN_PLACE_WHEN_QUEUED = frozenset(
     {
@@ -49,7 +50,7 @@ WHEN_RUNNING = frozenset(
 def modify(cluster: Cluster, command: c.ModifyJob, now: Instant) -> list[Event]:
     """Replace a job's description where its state allows it."""
     record = wished_job(cluster, command)
-    may_change(command.by, record)
+    may_rewrite(command.by, record, command.fields)
     if not command.fields:
         return []
     spec = _merged(record, cluster.written(record), command)
@@ -67,6 +68,8 @@ def modify(cluster: Cluster, command: c.ModifyJob, now: Instant) -> list[Event]:
         revived = e.JobRevived(at=now, job=record.id, record=encode_record(record), by=command.by.name)
         return [revived, e.JobConfigured(at=now, job=record.id, by=command.by.name), modified]
     _refuse_fields(record, _changeable(record), command.fields)
+    if "tasks" in command.fields and record.state is not JobState.CONFIGURING:
+        _check_kinds_added(record, cluster.written(record), command)
     if record.state.is_active:
         _check_running(record, command)
         check_still_ahead(spec, now)
@@ -117,6 +120,19 @@ def _check_added(record: JobRecord, now: JobSpec, wished: JobSpec) -> None:
             what=f"job {record.id} has {known} tasks by now, and the new ones do not follow them",
             fix="do it again: somebody else changed the job in the same moment",
         )
+
+
+def _check_kinds_added(record: JobRecord, spec: JobSpec, command: c.ModifyJob) -> None:
+    """Special tasks come with their job: its nodes are prepared from the first."""
+    known = len(spec.tasks)
+    for number, task in enumerate(command.spec.tasks[known:], known + 1):
+        if task.kind in SPECIAL:
+            raise WrongState(
+                code="special-task",
+                what=f"task {number} of job {record.id} is a {task.kind.value} task, "
+                f"and the job is {record.state.value}",
+                fix="add it before the job is submitted: hn job new, hn job add, hn job submit",
+            )
 
 
 def _changeable(record: JobRecord) -> frozenset[str] | None:

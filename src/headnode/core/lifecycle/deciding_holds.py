@@ -92,14 +92,14 @@ def _found(record: JobRecord, name: str) -> str:
 
 
 def may_hold(by: User, names: Iterable[str]) -> None:
-    """Let everybody have holds, but for those that only administrators set and release.
+    """Let everybody have holds, but for those that only operators and administrators set and release.
 
     Raises:  NotAllowed ``hold-privilege``.
     """
     above = sorted(name for name in names if name.casefold() in PRIVILEGED_HOLDS)
-    if above and not by.administrator:
+    if above and not by.oversees:
         raise NotAllowed(
             code="hold-privilege",
-            what=f"only administrators may set and release the hold {above[0]!r}",
-            fix=f"use another name, such as {DEFAULT_HOLD!r}, or ask an administrator",
+            what=f"only operators and administrators may set and release the hold {above[0]!r}",
+            fix=f"use another name, such as {DEFAULT_HOLD!r}, or ask an operator",
         )

@@ -12,12 +12,13 @@ from headnode.core.lifecycle.deciding_holds import may_hold
 from headnode.core.lifecycle.deciding_suspension import go_on
 from headnode.core.lifecycle.deciding_waits import waits
 from headnode.core.lifecycle.events import Event
+from headnode.core.lifecycle.filters import submission_filters
+from headnode.core.lifecycle.flow import Flow
 from headnode.core.lifecycle.permission import may_change
 from headnode.core.lifecycle.records import (
     MOST_REMEMBERED,
     SMALL,
     JobRecord,
-    Run,
     decode_spec,
     encode_record,
     encode_spec,
@@ -27,6 +28,7 @@ from headnode.core.model.checks import check, check_runnable
 from headnode.core.model.errors import BadRequest, NotAllowed, WrongState
 from headnode.core.model.job import JobRequest, JobSpec
 from headnode.core.model.quantities import ANCHORS, NEVER, Instant, JobId
+from headnode.core.model.task import SPECIAL
 from headnode.core.model.user import User
 
 LONGEST_HOLD = 366 * 86400  # seconds
@@ -90,6 +92,8 @@ def submission(
         order=cluster.next_order + place,
         by=command.by.name,
         waits_for=waits(cluster, spec, command.parents, command.job, beside),
+        privileged=command.by.administrator,
+        validating=bool(submission_filters(cluster, spec)),
     )
 
 
@@ -105,17 +109,17 @@ def check_hold(spec: JobSpec, now: Instant) -> None:
 
 
 def check_privileges(spec: JobSpec, by: User) -> None:
-    """Refuse what only administrators may ask for.
+    """Refuse what only operators and administrators may ask for.
 
     Raises:  NotAllowed ``priority-privilege``.
     """
-    if by.administrator:
+    if by.oversees:
         return
     if spec.priority > ANCHORS["Normal"]:
         raise NotAllowed(
             code="priority-privilege",
-            what=f"only administrators may use a priority above Normal ({ANCHORS['Normal']})",
-            fix="use Normal or less, or ask an administrator to raise it with `hn job modify`",
+            what=f"only operators and administrators may use a priority above Normal ({ANCHORS['Normal']})",
+            fix="use Normal or less, or ask an operator to raise it with `hn job modify`",
         )
 
 
@@ -166,6 +170,7 @@ def requeue(cluster: Cluster, command: c.RequeueJob, now: Instant) -> list[Event
     may_change(command.by, record)
     spec = cluster.spec(record)
     if record.state.is_active and record.run is not None:
+        flow = cluster.flow(record.id)
         _refuse_rerun(record, spec, [i for i, p in enumerate(record.run.tasks) if p.live or p.failed])
         check_end_by(cluster.written(record), now)
         ending = e.JobEnding(
@@ -176,8 +181,9 @@ def requeue(cluster: Cluster, command: c.RequeueJob, now: Instant) -> list[Event
             by=command.by.name,
             requeue=True,
         )
-        return [ending, *stop_live(record, "canceled", "the job was requeued", now)]
+        return [ending, *stop_live(record, flow, "canceled", "the job was requeued", now)]
     if record.state in (JobState.FAILED, JobState.CANCELED) and command.archived is not None:
+        _refuse_unvalidated(record)
         tasks = record.run.tasks if record.run else []
         _refuse_rerun(record, spec, [i for i, p in enumerate(tasks) if p.failed])
         check_end_by(cluster.written(record), now)
@@ -198,8 +204,18 @@ def requeue(cluster: Cluster, command: c.RequeueJob, now: Instant) -> list[Event
     )
 
 
+def _refuse_unvalidated(record: JobRecord) -> None:
+    if record.unvalidated:
+        raise WrongState(
+            code="not-validated",
+            what=f"job {record.id} never passed the submission filters",
+            fix=f"copy it, change what they refuse, and submit the copy: hn job clone {record.id}",
+        )
+
+
 def _refuse_rerun(record: JobRecord, spec: JobSpec, indexes: list[int]) -> None:
-    fixed = [str(i + 1) for i in indexes if not spec.tasks[i].rerunnable]
+    tasks = [(i, spec.tasks[i]) for i in indexes]
+    fixed = [str(i + 1) for i, task in tasks if not task.rerunnable and task.kind not in SPECIAL]
     if fixed:
         raise WrongState(
             code="not-rerunnable",
@@ -209,12 +225,9 @@ def _refuse_rerun(record: JobRecord, spec: JobSpec, indexes: list[int]) -> None:
 
 
 def stop_live(
-    record: JobRecord, outcome: e.Outcome, message: str, now: Instant, force: bool = False
+    record: JobRecord, flow: Flow, outcome: e.Outcome, message: str, now: Instant, force: bool = False
 ) -> list[Event]:
-    """Return the events that stop whatever of the job is live."""
-    run: Run | None = record.run
-    if run is None:
-        return []
+    """Return the events that stop whatever of the job is live; only `force` stops releases of its nodes."""
     return [
         e.InstancesStopping(
             at=now,
@@ -225,8 +238,8 @@ def stop_live(
             message=message,
             force=force,
         )
-        for index, progress in enumerate(run.tasks)
-        if progress.live
+        for index, progress in enumerate(flow.run.tasks)
+        if progress.live and (force or index != flow.release)
     ]
 
 

@@ -37,6 +37,7 @@ class JobCreated(JobFact, frozen=True, gc=False):
     uid: int
     gid: int
     spec: bytes
+    by: str = ""  # the administrator who made it for its owner; empty: the owner did
 
 
 class JobModified(JobFact, frozen=True, gc=False):
@@ -48,11 +49,34 @@ class JobModified(JobFact, frozen=True, gc=False):
 
 
 class JobSubmitted(JobFact, frozen=True, gc=False):
-    """It took its place in the queue: `order` counts submissions."""
+    """It took its place in the queue: `order` counts submissions.
+
+    `validating`: it has the place, but submission filters must let it in first.
+    """
 
     order: int
     by: str = ""
     waits_for: tuple[int, ...] = ()  # jobs of which something must come true first
+    validating: bool = False
+    privileged: bool = False  # an administrator submitted it
+
+
+class JobValidated(JobFact, frozen=True, gc=False):
+    """The submission filters let it into the queue; `spec` is what they made of it, empty for nothing new."""
+
+    spec: bytes = b""
+    what: str = ""  # the names of what changed, for the history
+    filters: tuple[str, ...] = ()  # those that it passed
+    waits_for: tuple[int, ...] = ()
+
+
+class FilterAnswered(JobFact, frozen=True, gc=False):
+    """An activation filter did not let it have what it was offered; `verdict` is what that means for it."""
+
+    verdict: str
+    filter: str
+    words: str = ""  # what the filter did and said
+    until: Instant | None = None  # of a hold
 
 
 class JobConfigured(JobFact, frozen=True, gc=False):
@@ -81,9 +105,10 @@ class AllocationGrown(JobFact, frozen=True, gc=False):
 
 
 class AllocationShrunk(JobFact, frozen=True, gc=False):
-    """It gave processors back."""
+    """It gave processors back; `message` says why where it is not that it did not need them."""
 
     removed: Place
+    message: str = ""
 
 
 class AllocationLost(JobFact, frozen=True, gc=False):
@@ -385,6 +410,44 @@ class NodeSet(NodeFact, frozen=True, gc=False):
     by: str = ""
 
 
+class LoginOffered(Fact, frozen=True, gc=False):
+    """Whoever shows the secret with this digest gets a token of the user, once, until it expires.
+
+    `lifetime` is that of the token, in seconds.
+    """
+
+    digest: str
+    user: str
+    expires: Instant
+    lifetime: Seconds
+    by: str = ""
+
+
+class TokenMade(Fact, frozen=True, gc=False):
+    """A login was taken from this address: whoever shows the token with this digest is its user."""
+
+    token: int  # counts the tokens of the cluster
+    digest: str
+    user: str
+    expires: Instant
+    login: str = ""
+    address: str = ""
+
+
+class TokenUsed(Fact, frozen=True, gc=False):
+    """Somebody came in with it; not every time is written down."""
+
+    digest: str
+    address: str = ""
+
+
+class TokenRevoked(Fact, frozen=True, gc=False):
+    """It is worth nothing any more."""
+
+    digest: str
+    by: str = ""
+
+
 class ParameterSet(Fact, frozen=True, gc=False):
     """A cluster parameter has a new value; None takes it back to its default."""
 
@@ -397,6 +460,8 @@ Event = (
     JobCreated
     | JobModified
     | JobSubmitted
+    | JobValidated
+    | FilterAnswered
     | JobConfigured
     | JobStarted
     | AllocationGrown
@@ -434,6 +499,10 @@ Event = (
     | NodeInvited
     | NodeKeyPinned
     | NodeSet
+    | LoginOffered
+    | TokenMade
+    | TokenUsed
+    | TokenRevoked
     | ParameterSet
 )
 

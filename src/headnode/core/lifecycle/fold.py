@@ -8,9 +8,11 @@ from types import MappingProxyType
 from typing import Any
 
 from headnode.core.lifecycle import events as e
+from headnode.core.lifecycle import fold_filters as filters
 from headnode.core.lifecycle import fold_instances as instances
 from headnode.core.lifecycle import fold_nodes as nodes
 from headnode.core.lifecycle import fold_suspension as suspension
+from headnode.core.lifecycle import tokens
 from headnode.core.lifecycle.arrows import job_target
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.deadlines import last_start
@@ -20,10 +22,11 @@ from headnode.core.lifecycle.records import (
     Hold,
     JobRecord,
     Run,
-    all_queued,
+    Stay,
     decode_record,
     decode_spec,
     have_instances,
+    not_begun,
     spec_of,
     untouched,
 )
@@ -79,7 +82,7 @@ def _modified(cluster: Cluster, event: e.JobModified) -> None:
     record.spec, record.priority, record.group = event.spec, spec.priority, spec.job_group
     if record.run is not None:
         known, taken = len(record.run.tasks), spec_of(record)
-        record.run.tasks += [all_queued(task.instances) for task in taken.tasks[known:]]
+        record.run.tasks += [not_begun(task) for task in taken.tasks[known:]]
         _extend_run(cluster, record, record.run, taken)
     cluster.move(record, state)
     if state is JobState.QUEUED:
@@ -103,8 +106,9 @@ def _extend_run(cluster: Cluster, record: JobRecord, run: Run, spec: JobSpec) ->
 
 def _submitted(cluster: Cluster, event: e.JobSubmitted) -> None:
     record = cluster.job(event.job)
-    state = job_target(record.state, event)
-    record.submitted, record.order = event.at, event.order
+    state = job_target(record.state, event, JobState.VALIDATING if event.validating else JobState.QUEUED)
+    record.submitted, record.order, record.unvalidated = event.at, event.order, event.validating
+    record.privileged = event.privileged
     _wait_for(cluster, record, event.waits_for)
     spec = cluster.written(record)
     record.hold_until, record.last_start = spec.hold_until, last_start(spec)
@@ -116,7 +120,8 @@ def _submitted(cluster: Cluster, event: e.JobSubmitted) -> None:
     record.message = ""
     cluster.next_order = max(cluster.next_order, event.order + 1)
     cluster.move(record, state)
-    cluster.enqueue(record)
+    if not event.validating:
+        cluster.enqueue(record)
 
 
 def _wait_for(cluster: Cluster, record: JobRecord, awaited: tuple[int, ...]) -> None:
@@ -157,7 +162,8 @@ def _started(cluster: Cluster, event: e.JobStarted) -> None:
     run.usage.begin(run.allocation)
     run.started, run.ended, run.backfilled = event.at, None, event.backfilled
     run.starts, run.stood_still = run.starts + 1, Seconds(0.0)
-    record.hold_until, record.met = None, ()
+    run.stays, run.refused, run.hurried = {}, {}, False
+    record.hold_until, record.met, record.filtered = None, (), None
     suspension.set_limits(run, spec_of(record))
     cluster.move(record, state)
     cluster.open_run(record)
@@ -181,6 +187,7 @@ def _grown(cluster: Cluster, event: e.AllocationGrown) -> None:
         run.allocation[node] = tuple(sorted((*run.allocation.get(node, ()), *processors)))
         cluster.take(event.job, node, processors)
     run.usage.grow(run.allocation)
+    record.filtered = None
     _restock(cluster, event)
 
 
@@ -196,6 +203,8 @@ def _shrunk(cluster: Cluster, event: e.AllocationShrunk | e.AllocationLost) -> N
             cluster.take(event.job, node, left)
         else:
             del run.allocation[node]
+            if run.stays.pop(node, None) is Stay.REFUSED:
+                cluster.remember_request(record, cluster.spec(record))
     _restock(cluster, event)
 
 
@@ -226,6 +235,7 @@ def _ending(cluster: Cluster, event: e.JobEnding) -> None:
     if record.state is JobState.RESUMING:
         cluster.dequeue(record)
     run.outcome, run.requeue = event.outcome, event.requeue
+    run.hurried = run.hurried or event.force
     record.message = event.message
     cluster.move(record, state)
 
@@ -364,6 +374,8 @@ FOLD: Mapping[type, Callable[[Cluster, Any], None]] = MappingProxyType(
         e.JobCreated: _created,
         e.JobModified: _modified,
         e.JobSubmitted: _submitted,
+        e.JobValidated: filters.validated,
+        e.FilterAnswered: filters.answered,
         e.JobConfigured: _configured,
         e.JobStarted: _started,
         e.AllocationGrown: _grown,
@@ -400,6 +412,10 @@ FOLD: Mapping[type, Callable[[Cluster, Any], None]] = MappingProxyType(
         e.NodeRemoved: nodes.removed,
         e.NodeInvited: nodes.invited,
         e.NodeKeyPinned: nodes.key_pinned,
+        e.LoginOffered: tokens.offered,
+        e.TokenMade: tokens.made,
+        e.TokenUsed: tokens.used,
+        e.TokenRevoked: tokens.revoked,
         e.NodeSet: nodes.described,
         e.ParameterSet: _parameter,
     }

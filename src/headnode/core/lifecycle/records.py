@@ -3,6 +3,7 @@
 A queued job is small: its description stays encoded until somebody needs it.
 """
 
+from enum import StrEnum
 from functools import lru_cache
 
 import msgspec
@@ -16,6 +17,7 @@ from headnode.core.model.job import JobSpec
 from headnode.core.model.node import NodeFacts, NodeState
 from headnode.core.model.quantities import NEVER, Instant, JobId, Priority, Seconds
 from headnode.core.model.ranges import Ranges
+from headnode.core.model.task import SPECIAL, TaskSpec, TaskType
 
 
 class LiveInstance(msgspec.Struct):
@@ -46,6 +48,13 @@ class TaskProgress(msgspec.Struct):
     losses: dict[int, int] = {}  # how often one of the system has
     ended: int = 0  # how many attempts ran to their end, and how long they took in all
     ended_time: Seconds = Seconds(0.0)
+    made: int | None = None  # how many instances a special task has had; None: it is none
+    endless: bool = False  # of a service: more instances are made wherever there is room
+
+    @property
+    def made_so_far(self) -> int:
+        """How many instances of a special task were made."""
+        return self.made or 0
 
     def used_by(self, instance: int) -> int:
         """Return how many attempts an instance may have used: the next has a greater number."""
@@ -53,8 +62,18 @@ class TaskProgress(msgspec.Struct):
 
     @property
     def is_done(self) -> bool:
-        """Whether every instance is over."""
-        return not self.queued and not self.live
+        """Whether every instance is over, and no more will be made."""
+        return not self.queued and not self.live and not self.endless
+
+
+class Stay(StrEnum):
+    """How far a job with tasks that prepare or release nodes is on one of its nodes."""
+
+    PREPARING = "preparing"
+    REFUSED = "refused"  # it could not be prepared: the job does not use it
+    READY = "ready"  # prepared, or used where nothing prepares it
+    LEAVING = "leaving"  # being released
+    LEFT = "left"  # released, and not given back yet
 
 
 class Suspension(msgspec.Struct):
@@ -74,6 +93,15 @@ class Hold(msgspec.Struct, frozen=True):
     at: Instant
     by: str = ""
     message: str = ""
+
+
+class FilterWord(msgspec.Struct, frozen=True):
+    """What the activation filter said that last kept a job from what it was offered."""
+
+    at: Instant
+    verdict: str
+    filter: str
+    words: str = ""
 
 
 class Run(msgspec.Struct):
@@ -98,6 +126,9 @@ class Run(msgspec.Struct):
     suspensions: int = 0
     stood_still: Seconds = Seconds(0.0)  # how long it was suspended, in suspensions that are over
     usage: Usage = msgspec.field(default_factory=Usage)
+    stays: dict[str, Stay] = {}  # by node, where something has been done there that this knows of
+    refused: dict[str, str] = {}  # nodes that could not be prepared, and why
+    hurried: bool = False  # it ends without releasing its nodes
 
     @property
     def places(self) -> dict[str, tuple[int, ...]]:
@@ -127,6 +158,9 @@ class JobRecord(msgspec.Struct):
     run: Run | None = None
     holds: tuple[Hold, ...] = ()
     last_start: Instant | None = None  # in the queue: when it must have started to end by its deadline
+    unvalidated: bool = False  # submission filters have not let it into the queue since it was submitted
+    filtered: FilterWord | None = None  # until it starts, or grows
+    privileged: bool = False  # an administrator submitted it
 
     @property
     def is_aside(self) -> bool:
@@ -134,6 +168,27 @@ class JobRecord(msgspec.Struct):
         if self.state in (JobState.SUSPENDED, JobState.RESUMING):
             return True
         return self.run is not None and self.run.suspension is not None and bool(self.run.suspension.places)
+
+
+class Login(msgspec.Struct, frozen=True):
+    """What somebody can take once for a token; `lifetime` is the token's, in seconds."""
+
+    digest: str  # of its secret
+    user: str
+    expires: Instant
+    lifetime: Seconds
+
+
+class Token(msgspec.Struct, frozen=True):
+    """What shows on a connection from another machine whose it is."""
+
+    number: int
+    digest: str
+    user: str
+    made: Instant
+    expires: Instant
+    used: Instant | None = None
+    address: str = ""  # from where it was made, or used last
 
 
 class Drain(msgspec.Struct, frozen=True):
@@ -229,14 +284,16 @@ def decode_record(data: bytes) -> JobRecord:
 
 def untouched(spec: JobSpec) -> list[TaskProgress]:
     """Return the progress of tasks none of which has run."""
-    return [all_queued(task.instances) for task in spec.tasks]
+    return [not_begun(task) for task in spec.tasks]
 
 
 def have_instances(progress: TaskProgress, count: int) -> None:
     """Let a task of which nothing is live have so many instances: each request of a job may ask for others.
 
-    Attempt numbers of those that go are not used again, should they come back.
+    Attempt numbers of those that go are not used again, should they come back.  A special task makes its own.
     """
+    if progress.made is not None:
+        return
     kinds = (progress.queued, progress.finished, progress.failed, progress.canceled)
     before = sum(len(numbers) for numbers in kinds)
     if count > before:
@@ -253,7 +310,27 @@ def have_instances(progress: TaskProgress, count: int) -> None:
             del noted[instance]
 
 
-def all_queued(instances: int) -> TaskProgress:
+def not_begun(task: TaskSpec) -> TaskProgress:
     """Return the progress of one task that has not run."""
+    if task.kind in SPECIAL:
+        return TaskProgress(queued=Ranges(), made=0, endless=task.kind is TaskType.SERVICE)
+    return all_queued(task.instances)
+
+
+def all_queued(instances: int) -> TaskProgress:
+    """Return the progress of one task that has not run and is not special."""
     queued = Ranges([1], [instances], instances) if instances > 0 else Ranges()
     return TaskProgress(queued=queued)
+
+
+def with_special_tasks(record: JobRecord) -> None:
+    """Let the special tasks of a record of before they ran, when they were queued as others, be as they are.
+
+    Nothing of them can have run then.
+    """
+    run = record.run
+    if run is None or all(progress.made is not None for progress in run.tasks):
+        return
+    for number, task in enumerate(decode_spec(record.spec).tasks):
+        if task.kind in SPECIAL and run.tasks[number].made is None:
+            run.tasks[number] = not_begun(task)

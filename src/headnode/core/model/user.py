@@ -1,15 +1,39 @@
 """Who asks."""
 
+from enum import StrEnum
+
 import msgspec
+
+
+class Role(StrEnum):
+    """What somebody may do beside what everybody may."""
+
+    USER = "user"  # changes his own jobs
+    OPERATOR = "operator"  # sees to the jobs of everybody
+    ADMINISTRATOR = "administrator"  # changes everything: jobs, nodes, parameters, who may log in
 
 
 class User(msgspec.Struct, frozen=True):
     """Somebody who gives commands, known by the operating system's own word for them.
 
-    `administrator` is true for root and for the user who started the head.
+    `administrator` is true for root and for the user who started the head, and for those whom the cluster
+    parameters name; `operator` only for those.
     """
 
     name: str
     uid: int
     gid: int
     administrator: bool = False
+    operator: bool = False
+
+    @property
+    def oversees(self) -> bool:
+        """Whether he may see to jobs that are not his own."""
+        return self.administrator or self.operator
+
+    @property
+    def role(self) -> Role:
+        """The highest role he has."""
+        if self.administrator:
+            return Role.ADMINISTRATOR
+        return Role.OPERATOR if self.operator else Role.USER

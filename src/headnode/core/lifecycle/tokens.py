@@ -1,0 +1,169 @@
+"""Decide who may come in from other machines: a login is offered, taken once for a token, and the token used.
+
+Neither the secret of a login nor a token is kept: only their digests are.
+"""
+
+import msgspec
+
+from headnode.core.lifecycle import commands as c
+from headnode.core.lifecycle import events as e
+from headnode.core.lifecycle.cluster import Cluster
+from headnode.core.lifecycle.permission import must_administer
+from headnode.core.lifecycle.records import Login, Token
+from headnode.core.model.errors import BadRequest, NotAllowed, NotFound
+from headnode.core.model.quantities import Instant, Seconds
+from headnode.core.model.user import User
+
+LOGIN_LIFETIME = Seconds(3600.0)
+"""How long a login can be taken."""
+LONGEST_TOKEN = 366 * 86400  # seconds
+MOST_OFFERS = 1_000  # logins that were not taken yet
+MOST_TOKENS = 100  # of one user
+BETWEEN_USES = 600.0  # seconds from a use that was written down to the next that is
+_LOG_IN = "get another on the head node: hn token new"
+
+
+def offer(cluster: Cluster, command: c.OfferLogin, now: Instant) -> list[e.Event]:
+    """Let whoever shows the secret in time have a token of the user."""
+    if command.user != command.by.name:
+        must_administer(command.by, f"make a token for {command.user!r}")
+    if not 0 < command.lifetime <= LONGEST_TOKEN:
+        raise BadRequest(
+            code="lifetime",
+            what=f"a token of {command.lifetime:.0f} s is not possible",
+            fix=f"let it live up to {LONGEST_TOKEN // 86400} days",
+        )
+    alive = [token for token in cluster.tokens.values() if token.user == command.user and token.expires > now]
+    if len(alive) >= MOST_TOKENS:
+        raise BadRequest(
+            code="tokens",
+            what=f"{command.user!r} has {len(alive)} tokens",
+            fix="revoke what is not needed: hn token list; hn token revoke NUMBER",
+        )
+    if sum(login.expires > now for login in cluster.logins.values()) >= MOST_OFFERS:
+        raise BadRequest(
+            code="logins",
+            what=f"{MOST_OFFERS} logins are open",
+            fix="wait until some have been used or have expired",
+        )
+    return [
+        e.LoginOffered(
+            at=now,
+            digest=command.digest,
+            user=command.user,
+            expires=Instant(now + LOGIN_LIFETIME),
+            lifetime=command.lifetime,
+            by=command.by.name,
+        )
+    ]
+
+
+def take(cluster: Cluster, command: c.TakeLogin, now: Instant) -> list[e.Event]:
+    """Give a token for a login, once.
+
+    Raises:  NotAllowed ``login``.
+    """
+    login = cluster.logins.get(command.login)
+    if login is None:
+        raise NotAllowed(
+            code="login",
+            what="this login was used already, or was never offered by this cluster",
+            fix=_LOG_IN,
+        )
+    if now >= login.expires:
+        raise NotAllowed(code="login", what="this login has expired", fix=_LOG_IN)
+    return [
+        e.TokenMade(
+            at=now,
+            token=cluster.next_token,
+            digest=command.digest,
+            user=login.user,
+            expires=Instant(now + login.lifetime),
+            login=login.digest,
+            address=command.address,
+        )
+    ]
+
+
+def valid(cluster: Cluster, digest: str, now: Instant) -> Token:
+    """Return the token of this digest.
+
+    Raises:  NotAllowed ``token`` when there is none, or it has expired.
+    """
+    token = cluster.tokens.get(digest)
+    if token is None:
+        raise NotAllowed(
+            code="token",
+            what="this token was revoked, or is not of this cluster",
+            fix=f"{_LOG_IN}; then hn login",
+        )
+    if now >= token.expires:
+        raise NotAllowed(code="token", what="this token has expired", fix=f"{_LOG_IN}; then hn login")
+    return token
+
+
+def use(cluster: Cluster, command: c.UseToken, now: Instant) -> list[e.Event]:
+    """Note that a token is used, now and then.
+
+    Raises:  NotAllowed ``token``.
+    """
+    token = valid(cluster, command.digest, now)
+    if token.used is not None and 0 <= now - token.used < BETWEEN_USES and token.address == command.address:
+        return []
+    return [e.TokenUsed(at=now, digest=token.digest, address=command.address)]
+
+
+def revoke(cluster: Cluster, command: c.RevokeToken, now: Instant) -> list[e.Event]:
+    """Make a token worth nothing.
+
+    Raises:  NotFound ``no-such-token``; of others' tokens only administrators are told that they are there.
+    """
+    token = numbered(cluster, command.token, command.by)
+    return [e.TokenRevoked(at=now, digest=token.digest, by=command.by.name)]
+
+
+def numbered(cluster: Cluster, number: int, by: User) -> Token:
+    """Return the token of this number, if `by` may know of it.
+
+    Raises:  NotFound ``no-such-token``.
+    """
+    for token in cluster.tokens.values():
+        if token.number == number and (token.user == by.name or by.administrator):
+            return token
+    raise NotFound(
+        code="no-such-token", what=f"there is no token {number} of yours", fix="see: hn token list"
+    )
+
+
+def offered(cluster: Cluster, event: e.LoginOffered) -> None:
+    """Apply: a login can be taken; those that have expired are forgotten."""
+    for digest in [each.digest for each in cluster.logins.values() if each.expires <= event.at]:
+        del cluster.logins[digest]
+    cluster.logins[event.digest] = Login(event.digest, event.user, event.expires, event.lifetime)
+
+
+def made(cluster: Cluster, event: e.TokenMade) -> None:
+    """Apply: there is a token, and its login is used up; tokens that have expired are forgotten."""
+    cluster.logins.pop(event.login, None)
+    for digest in [each.digest for each in cluster.tokens.values() if each.expires <= event.at]:
+        del cluster.tokens[digest]
+    cluster.tokens[event.digest] = Token(
+        number=event.token,
+        digest=event.digest,
+        user=event.user,
+        made=event.at,
+        expires=event.expires,
+        address=event.address,
+    )
+    cluster.next_token = event.token + 1
+
+
+def used(cluster: Cluster, event: e.TokenUsed) -> None:
+    """Apply: a token was used from somewhere."""
+    token = cluster.tokens[event.digest]
+    cluster.tokens[event.digest] = msgspec.structs.replace(token, used=event.at, address=event.address)
+
+
+def revoked(cluster: Cluster, event: e.TokenRevoked) -> None:
+    """Apply: a token is worth nothing."""
+    del cluster.tokens[event.digest]
