@@ -32,8 +32,10 @@ class Unit(StrEnum):
         >>> Unit.KB.size, Unit.DB.size == 2**100
         (1024, True)
         """
-        return 1 << 10 * list(Unit).index(self)
+        return _SIZES[self]
 
+
+_SIZES: dict[str, int] = {unit: 1 << 10 * number for number, unit in enumerate(Unit)}
 
 UNWRITTEN = Unit.MB  # the documents leave it open; their examples (Memory 1024) only make sense so
 MEASURED_IN_BYTES = ("Disk", "Memory", "Swap")
@@ -61,18 +63,19 @@ class Consumable(Property, frozen=True, kw_only=True, tag=True, omit_defaults=Tr
     consumption_rate: float | None = None
 
     @property
-    def quantity(self) -> Fraction | None:
+    def quantity(self) -> int | Fraction | None:
         """The amount in bytes where bytes are counted, else as it is; None when it is not set.
 
         A unit that is not known is no reason to guess: the amount is None then, too.
         """
         if self.value is None:
             return None
-        amount = Fraction(float(self.value))
+        number = float(self.value)
+        amount = int(number) if number.is_integer() else Fraction(number)
         if self.name not in MEASURED_IN_BYTES:
             return amount
-        unit = self.units.upper() or UNWRITTEN
-        return amount * Unit(unit).size if unit in Unit.__members__ else None
+        size = _SIZES.get(self.units.upper() or UNWRITTEN)
+        return None if size is None else amount * size
 
 
 class Resource(Consumable, frozen=True, kw_only=True, tag=True, omit_defaults=True, gc=False):

@@ -7,8 +7,8 @@ Environments are merged variable by variable.
 Source: SSS 3.1.0, "Job and JobDefaults", "TaskGroup and TaskGroupDefaults", "Task and TaskDefaults".
 """
 
-from collections.abc import Hashable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -33,17 +33,19 @@ AnyScope = TypeVar("AnyScope", bound=Scope)
 _SHARED = frozenset(row.name for row in ROWS if row.shared)
 
 
-class EffectiveTaskGroup(msgspec.Struct, frozen=True, kw_only=True):
+class EffectiveTaskGroup(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A task group with its defaults.
 
     `within` is the same with what its job says for all of its task groups; so are the `tasks`, each with
-    what its group says.  References stay what they are.  `written` is None when the group is implicit.
+    what its group says.  References stay what they are.  `written` is None when the group is implicit,
+    `silent` is whether its only task is, which says nothing of its own.
     """
 
     task_group: TaskGroup
     within: TaskGroup
     tasks: tuple[Task | TaskRef, ...]
     written: TaskGroup | None
+    silent: bool = False
 
     @property
     def count(self) -> int:
@@ -52,7 +54,7 @@ class EffectiveTaskGroup(msgspec.Struct, frozen=True, kw_only=True):
         return count if isinstance(count, int) else len(self.tasks)
 
 
-class EffectiveJob(msgspec.Struct, frozen=True, kw_only=True):
+class EffectiveJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A job with its defaults, its task groups filled in; `written` as it was."""
 
     job: Job
@@ -73,28 +75,36 @@ def effective_job(job: Job, defaults: Job | None = None) -> EffectiveJob:
     """
     merged = overridden(defaults or Job(), job)
     groups = job.task_groups or merged.task_groups or (None,)
+    passed = _passed_on(merged)
     found = tuple(
-        group if isinstance(group, TaskGroupRef) else _task_group(merged, group) for group in groups
+        group if isinstance(group, TaskGroupRef) else _task_group(merged, passed, group) for group in groups
     )
     return EffectiveJob(job=merged, task_groups=found, written=job)
 
 
-def _task_group(job: Job, written: TaskGroup | None) -> EffectiveTaskGroup:
+def _task_group(job: Job, of_job: Task, written: TaskGroup | None) -> EffectiveTaskGroup:
     merged = written or TaskGroup()
     for defaults in reversed(job.task_group_defaults):
         merged = overridden(defaults, merged)
-    within = shared(job, merged)
+    within = _inside_of(of_job, merged)
+    passed = _passed_on(within)
     tasks = tuple(
-        task if isinstance(task, TaskRef) else _task(merged, within, task)
+        task if isinstance(task, TaskRef) else _task(merged, passed, task)
         for task in merged.tasks or (Task(),)
     )
-    return EffectiveTaskGroup(task_group=merged, within=within, tasks=tasks, written=written)
+    return EffectiveTaskGroup(
+        task_group=merged,
+        within=within,
+        tasks=tasks,
+        written=written,
+        silent=not (merged.tasks or merged.task_defaults),
+    )
 
 
-def _task(group: TaskGroup, within: TaskGroup, task: Task) -> Task:
+def _task(group: TaskGroup, passed: Task, task: Task) -> Task:
     for defaults in reversed(group.task_defaults):
         task = overridden(defaults, task)
-    return shared(within, task)
+    return _inside_of(passed, task)
 
 
 def overridden(defaults: AnyScope, own: AnyScope) -> AnyScope:
@@ -108,62 +118,75 @@ def overridden(defaults: AnyScope, own: AnyScope) -> AnyScope:
     return replace(own, **fields, awareness=own.awareness or defaults.awareness)
 
 
-def shared(outer: Scope, own: AnyScope) -> AnyScope:
-    """Return `own` with what `outer`, which encloses it, says about how tasks run and what they need.
+def _passed_on(outer: Scope) -> Task:
+    """Return what a part says for those that it encloses: how tasks run and what they need.
 
     What a job is called, who pays, and what it was delivered is not its task groups' own.
     """
     requested = outer.requested
-    properties = tuple(one for one in outer.properties if one.name in _SHARED)
-    runs = requested and _shared_runs(requested.properties)
-    passed = Task(
-        properties=properties,
-        requested=requested and replace(requested, properties=runs) if runs else None,
+    runs = [run for run in _bound(requested.properties) if _is_shared(run)] if requested else []
+    return Task(
+        properties=_environments([one for one in outer.properties if one.name in _SHARED]),
+        requested=replace(requested, properties=_joined(runs)) if requested and runs else None,
     )
+
+
+def _is_shared(run: Sequence[Property]) -> bool:
+    return all(one.name in _SHARED for one in run)
+
+
+def _inside_of(passed: Task, own: AnyScope) -> AnyScope:
+    """Return `own` with what is passed on to it."""
     if own.properties or own.requested or own.delivered:
         return replace(own, **_merged(passed, own))
-    return replace(own, properties=_environments(passed.properties), requested=passed.requested)
-
-
-def _shared_runs(properties: Sequence[Property]) -> tuple[Property, ...]:
-    runs = (run for run in _bound(properties) if all(one.name in _SHARED for one in run))
-    return tuple(one for run in runs for one in run)
+    return replace(own, properties=passed.properties, requested=passed.requested)
 
 
 def _merged(far: Scope, near: Scope) -> dict[str, object]:
     """Return the properties of both, where `near` overrides."""
-    asked = [*near.properties, *_inside(near.requested)]
-    taken = {_slot(one) for one in asked}
+    taken = _slots(near.properties)
+    if near.requested:
+        taken |= _slots(near.requested.properties)
+    delivered = near.delivered
+    if far.delivered:
+        delivered = _envelope(far.delivered, delivered, _slots(delivered.properties if delivered else ()))
     return {
         "properties": _environments([*_free(far.properties, taken), *near.properties]),
-        "requested": _envelope(far.requested, near.requested, taken),
-        "delivered": _envelope(
-            far.delivered, near.delivered, {_slot(one) for one in _inside(near.delivered)}
-        ),
+        "requested": _envelope(far.requested, near.requested, taken) if far.requested else near.requested,
+        "delivered": delivered,
     }
 
 
-def _inside(envelope: Envelope | None) -> tuple[Property, ...]:
-    return envelope.properties if envelope else ()
-
-
-def _envelope(far: Envelope | None, near: Envelope | None, taken: set[Hashable]) -> Envelope | None:
-    left = tuple(_free(_inside(far), taken))
-    if far is None or not left:
+def _envelope(far: Envelope, near: Envelope | None, taken: Set[Hashable]) -> Envelope | None:
+    left = _free(far.properties, taken)
+    if not left:
         return near
     own = near or replace(far, properties=())
     return replace(own, properties=(*left, *own.properties), awareness=own.awareness or far.awareness)
 
 
-def _free(properties: Sequence[Property], taken: set[Hashable]) -> Iterator[Property]:
-    """Yield the properties that nothing nearer overrides; what is bound together goes together."""
-    for run in _bound(properties):
-        if not any(_slot(one) in taken for one in run) or isinstance(run[0], Environment):
-            yield from run
+def _free(properties: Sequence[Property], taken: Set[Hashable]) -> tuple[Property, ...]:
+    """Return the properties that nothing nearer overrides; what is bound together goes together."""
+    return _joined(
+        run
+        for run in _bound(properties)
+        if taken.isdisjoint(map(_slot, run)) or isinstance(run[0], Environment)
+    )
 
 
-def _bound(properties: Sequence[Property]) -> Iterator[list[Property]]:
-    """Yield the properties in runs that group, conj or preference bind together."""
+def _joined(runs: Iterable[Sequence[Property]]) -> tuple[Property, ...]:
+    return tuple([one for run in runs for one in run])
+
+
+def _bound(properties: Sequence[Property]) -> Iterable[Sequence[Property]]:
+    """Return the properties in runs that group, conj or preference bind together."""
+    for one in properties:
+        if one.conj or one.group or one.preference:
+            return _runs(properties)
+    return [(one,) for one in properties]
+
+
+def _runs(properties: Sequence[Property]) -> Iterator[Sequence[Property]]:
     run: list[Property] = []
     depth = 0
     for one in properties:
@@ -177,15 +200,22 @@ def _bound(properties: Sequence[Property]) -> Iterator[list[Property]]:
         yield run
 
 
+def _slots(properties: Sequence[Property]) -> set[Hashable]:
+    return {_slot(one) for one in properties}
+
+
 def _slot(one: Property) -> Hashable:
     """Return what a property says: two of the same slot override each other."""
-    if isinstance(one, Resource):
-        return one.name, one.called, one.type
-    if isinstance(one, Extension):
-        return one.name, one.type, one.called
-    if isinstance(one, Limit):
-        return one.name, one.called.lower(), one.kind
-    return one.name
+    more = _MORE_THAN_NAMES.get(type(one))
+    return more(one) if more else one.name
+
+
+_MORE_THAN_NAMES: Mapping[type[Property], Callable[[Any], Hashable]] = {
+    Resource: lambda one: (one.name, one.called, one.type),
+    Extension: lambda one: (one.name, one.type, one.called),
+    Limit: lambda one: (one.name, one.called.lower(), one.kind),
+}
+"""What tells properties apart that may stand several times beside each other."""
 
 
 def _environments(properties: Sequence[Property]) -> tuple[Property, ...]:

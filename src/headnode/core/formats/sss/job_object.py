@@ -37,6 +37,10 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults=Tr
                 return found.value
         return None
 
+    def values(self) -> dict[str, Value]:
+        """Return the values of all properties by their names; of several of a name that of the first."""
+        return {found.name: found.value for found in reversed(self.properties)}
+
     @property
     def id(self) -> str:
         """The identifier; "" when there is none."""

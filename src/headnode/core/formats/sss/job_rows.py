@@ -6,7 +6,7 @@ Source: SSS 3.1.0, Tables 25-2 and 25-3.
 from typing import Any
 
 from headnode.core.formats.sss.consumables import Charge
-from headnode.core.formats.sss.rows import CATEGORIES, WORK, Concern, Need, Place, Row
+from headnode.core.formats.sss.rows import CATEGORIES, WORK, Need, Place, Row
 from headnode.core.formats.sss.value_types import BOOLEAN, COUNT, FLOAT, INTEGER, MOMENT, SPAN
 
 _MAY, _SHOULD, _MUST = Need.MAY, Need.SHOULD, Need.MUST
@@ -110,7 +110,6 @@ WISH_ROWS = (
         "Architecture",
         _MAY,
         shared=True,
-        concerns=Concern.NODE,
     ),
     _category("Machine", _MUST, name_3_0="MachineName"),
     _category(
@@ -118,16 +117,14 @@ WISH_ROWS = (
         _MUST,
         type=COUNT,
         shared=True,
-        concerns=Concern.COUNT,
     ),
     _category(
         "OperatingSystem",
         _MAY,
         also=("OpSys",),
         shared=True,
-        concerns=Concern.NODE,
     ),
-    _category("Partition", _MAY, concerns=Concern.NODE),
+    _category("Partition", _MAY),
     _category("QualityOfService", _SHOULD),
     _category("Queue", _SHOULD),
     _category("Reservation", _MAY, name_3_0="ReservationId", also=("RequiredReservation",)),

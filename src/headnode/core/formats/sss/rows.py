@@ -35,15 +35,6 @@ class Need(StrEnum):
     MAY = "MAY"
 
 
-class Concern(StrEnum):
-    """What a requested property is about."""
-
-    JOB = "job"  # all of the job: who asks, for how long, in which queue
-    COUNT = "count"  # how many processors or nodes
-    NODE = "node"  # what each node must be or have
-    CLUSTER = "cluster"  # what the cluster has so many of, wherever it is
-
-
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """One property.  Rows are tried in their order; two may share a name in different places."""
 
@@ -56,7 +47,6 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     many: bool = False  # may stand several times in one place
     wrapped: bool = False  # in 3.0.3 it stands in NodeProperties
     shared: bool = False  # what encloses a task says it for the task, too
-    concerns: Concern = Concern.JOB  # of those that may be requested
     appearance: Need = Need.MAY
     compliance: Need = Need.MAY
     source: str

@@ -7,7 +7,7 @@ from typing import Any
 
 from headnode.core.formats.sss.conditions import Dependency, Distribution, Extension, Limit
 from headnode.core.formats.sss.consumables import Consumable, Resource
-from headnode.core.formats.sss.rows import ANYWHERE, CATEGORIES, WORK, Concern, Need, Place, Row
+from headnode.core.formats.sss.rows import ANYWHERE, CATEGORIES, WORK, Need, Place, Row
 from headnode.core.formats.sss.selections import Selection
 from headnode.core.formats.sss.streams import Environment, Notifications, Stream
 from headnode.core.formats.sss.value_types import AMOUNT, COUNT
@@ -23,7 +23,6 @@ def _consumable(name: str, support: Need, **more: Any) -> Row:
         "places": WORK | CATEGORIES,
         "many": True,
         "shared": True,
-        "concerns": Concern.NODE,
         "source": "SSS 3.1.0, Table 25-4",
         **more,
     }
@@ -39,13 +38,12 @@ def _section(name: str, **more: Any) -> Row:
 CONSUMABLE_ROWS = (
     _consumable("Disk", _SHOULD),
     _consumable("Memory", _SHOULD),
-    _consumable("Processors", _MUST, type=COUNT, concerns=Concern.COUNT),
+    _consumable("Processors", _MUST, type=COUNT),
     _consumable("Swap", _MAY, also=("NodeSwap",)),
     _consumable(
         "Resource",
         _MAY,
         shape=Resource,
-        concerns=Concern.CLUSTER,
         source="SSS 3.1.0, Resource Element",
     ),
 )
@@ -57,7 +55,6 @@ ADAPTER = Row(
     name="Network",
     places=WORK | CATEGORIES,
     shared=True,
-    concerns=Concern.NODE,
     source="SSS 3.1.0, Table 25-2",
 )
 """Network with a word is the type of adapter."""
@@ -67,7 +64,6 @@ STRUCTURED_ROWS = (
         "Node",
         name_3_0="Name",
         shape=Selection,
-        concerns=Concern.NODE,
         places=WORK | CATEGORIES,
         many=True,
         wrapped=True,
@@ -77,7 +73,6 @@ STRUCTURED_ROWS = (
     _section(
         "Feature",
         shape=Selection,
-        concerns=Concern.NODE,
         places=WORK | CATEGORIES,
         many=True,
         wrapped=True,

@@ -3,19 +3,8 @@
 Source: SSS 3.1.0, awarenessPolicy.
 """
 
-from collections.abc import Iterable
-from typing import NamedTuple
-
 from headnode.core.formats.fidelity import Awareness, Item, Kind, Report, honour
 from headnode.core.formats.grid.losses import Losses
-
-
-class Told(NamedTuple):
-    """A finding without its place; `policy` counts for what has no effect, and is None for anything else."""
-
-    kind: Kind
-    what: str
-    policy: Awareness | None = None
 
 
 class Findings:
@@ -36,14 +25,6 @@ class Findings:
         elif policy is Awareness.REJECT:
             self._rejected.append(Item(Kind.NOT_SUPPORTED, where, what))
 
-    def say(self, where: str, told: Iterable[Told]) -> None:
-        """Say what was found of something that stands `where`, and maybe elsewhere, too."""
-        for kind, what, policy in told:
-            if policy is None:
-                self.add(kind, where, what)
-            else:
-                self.unsupported(policy, where, what)
-
     def report(self) -> Report:
         """Return all findings in the order in which they were made.
 
@@ -51,19 +32,3 @@ class Findings:
         """
         honour(Awareness.REJECT, self._rejected)
         return self._losses.report()
-
-
-class Heard(Findings):
-    """Findings that are remembered, to be said of each place that they are about."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.told: list[Told] = []
-
-    def add(self, kind: Kind, where: str, what: str) -> None:  # noqa: ARG002  (said later)
-        """Remember something that has an effect, or needs none."""
-        self.told.append(Told(kind, what))
-
-    def unsupported(self, policy: Awareness, where: str, what: str) -> None:  # noqa: ARG002  (said later)
-        """Remember something that has no effect."""
-        self.told.append(Told(Kind.NOT_SUPPORTED, what, policy))

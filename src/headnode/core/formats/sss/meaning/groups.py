@@ -5,13 +5,13 @@ anything, it is the job's; else each task has its own.
 Source: SSS 3.1.0, "Node", "Feature", Tables 25-2 (Partition, Architecture, OperatingSystem) and 25-4.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence, Set
 from typing import Any, NamedTuple
 
 from headnode.core.formats.fidelity import Kind
 from headnode.core.formats.sss.meaning.sizes import Part, Tell
-from headnode.core.formats.sss.meaning.wishes import NOTHING, OF_NODES, Wishes, says
-from headnode.core.model.node_needs import NodeNeeds
+from headnode.core.formats.sss.meaning.wishes import NOTHING, Wishes, said, said_of_nodes
+from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 
 
 class Grouped(NamedTuple):
@@ -23,52 +23,56 @@ class Grouped(NamedTuple):
 
 def grouped(job: Wishes, parts: Sequence[Part], tell: Tell) -> Grouped:
     """Return where the job and its tasks may run."""
-    apart = [fields for fields in OF_NODES.values() if any(says(part.own, fields) for part in parts)]
-    own = {field for fields in apart for field in fields}
-    tasks = tuple(needs_of(_only(part.asked, own)) for part in parts)
-    fields = _of_job(_only(job, set(job.__struct_fields__) - own))
+    apart = {field for part in parts for field in said_of_nodes(part.own)}
+    tasks = tuple(_needs_of(part.asked, apart) if apart else ANY_NODE for part in parts)
+    fields = _of_job(job, apart)
     if job.partition:
         tell(Kind.TRANSLATED, "job", "Partition: a node group of that name must exist")
-    if "most_memory" in own:
+    if "most_memory" in apart:
         fields["maximum_memory"] = _most_memory(parts, tell)
     return Grouped(fields, tasks)
 
 
-def _only(wishes: Wishes, names: set[str]) -> Wishes:
-    fields = {name: getattr(wishes, name) for name in names}
-    return Wishes(**{name: value for name, value in fields.items() if value != getattr(NOTHING, name)})
+_NEEDS = {
+    "names": "names",
+    "excluded": "excluded",
+    "patterns": "patterns",
+    "excluded_patterns": "excluded_patterns",
+    "features": "features",
+    "feature_patterns": "feature_patterns",
+    "lacking": "lacking",
+    "architectures": "architectures",
+    "systems": "systems",
+    "least_memory": "minimum_memory",
+    "disk": "minimum_disk",
+    "swap": "minimum_swap",
+}
+"""The fields of `NodeNeeds` that wishes become, by those of `Wishes`."""
 
-
-def needs_of(wishes: Wishes) -> NodeNeeds:
-    """Return what `wishes` demand of every node."""
-    return NodeNeeds(
-        names=wishes.names,
-        excluded=wishes.excluded,
-        patterns=wishes.patterns,
-        excluded_patterns=wishes.excluded_patterns,
-        features=wishes.features,
-        feature_patterns=wishes.feature_patterns,
-        lacking=wishes.lacking,
-        architectures=wishes.architectures,
-        systems=wishes.systems,
-        minimum_memory=wishes.least_memory or 0,
-        minimum_disk=wishes.disk,
-        minimum_swap=wishes.swap,
-    )
-
-
-_ELSEWHERE = {"names", "excluded", "least_memory", "most_memory"}
+_FIELDS = {
+    "names": "requested_nodes",
+    "excluded": "excluded_nodes",
+    "least_memory": "minimum_memory",
+    "most_memory": "maximum_memory",
+}
 """What a job has fields of its own for, beside those for what is needed of nodes."""
 
 
-def _of_job(wishes: Wishes) -> dict[str, Any]:
+def _needs_of(wishes: Wishes, fields: Collection[str]) -> NodeNeeds:
+    """Return what `wishes` demand of every node in `fields`."""
+    demands = {
+        _NEEDS[field]: getattr(wishes, field) for field in said(wishes) if field in fields and field in _NEEDS
+    }
+    return NodeNeeds(**demands) if demands else ANY_NODE
+
+
+def _of_job(wishes: Wishes, apart: Set[str]) -> dict[str, Any]:
+    """Return the fields of a job for what its task groups say nothing of."""
+    own = {to: getattr(NOTHING if field in apart else wishes, field) for field, to in _FIELDS.items()}
     return {
-        "requested_nodes": wishes.names,
-        "excluded_nodes": wishes.excluded,
-        "minimum_memory": wishes.least_memory,
-        "maximum_memory": wishes.most_memory,
+        **own,
         "node_groups": (wishes.partition,) if wishes.partition else (),
-        "needs": needs_of(_only(wishes, set(wishes.__struct_fields__) - _ELSEWHERE)),
+        "needs": _needs_of(wishes, _NEEDS.keys() - _FIELDS.keys() - apart),
     }
 
 

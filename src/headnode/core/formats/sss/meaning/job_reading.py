@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 from headnode.core.formats.fidelity import Awareness, Kind
 from headnode.core.formats.sss.inheritance import EffectiveJob, EffectiveTaskGroup
-from headnode.core.formats.sss.job_object import Job, Scope
+from headnode.core.formats.sss.job_object import Job
 from headnode.core.formats.sss.meaning.findings import Findings
 from headnode.core.formats.sss.meaning.groups import grouped
 from headnode.core.formats.sss.meaning.keeping import extensions_of, named
 from headnode.core.formats.sss.meaning.limits import limits_of
 from headnode.core.formats.sss.meaning.links import Waits
 from headnode.core.formats.sss.meaning.options import Meaning, combined, difference
-from headnode.core.formats.sss.meaning.requesting import Asking, take
+from headnode.core.formats.sss.meaning.requesting import Asking, Taken, take
 from headnode.core.formats.sss.meaning.sizes import Tell, sizes_of, total
 from headnode.core.formats.sss.meaning.task_reading import (
     Read,
@@ -26,7 +26,6 @@ from headnode.core.formats.sss.meaning.task_reading import (
 )
 from headnode.core.formats.sss.meaning.telling import events_of, moments_of, priority_of
 from headnode.core.formats.sss.meaning.walking import Walk
-from headnode.core.formats.sss.meaning.wishes import Wishes
 from headnode.core.formats.sss.properties import Property
 from headnode.core.formats.sss.rows import Place
 from headnode.core.formats.sss.versions import Version
@@ -63,7 +62,7 @@ class JobReader:
         Raises:  BadRequest ``machine``, ``interactive``, ``request``, and as the parts that read it.
         """
         job = self._job
-        refuse_interactive(job, self._where)
+        refuse_interactive(job.values(), self._where)
         self._walk.over(job, job.properties)
         for one in waits.unsaid:
             self._walk.unsaid(one, "there is no such job: the job does not wait for it")
@@ -72,10 +71,10 @@ class JobReader:
         self._ways.append(taken.options)
         tasks = list(self._tasks(scripts))
         fields = self._asked(tasks) | self._told() | dict(waits.others)
-        owned = self._owned(taken.wishes, taken.kept)
-        kept: list[Property] = [*self._walk.kept, *taken.kept.properties, *owned]
+        owned = self._owned(taken)
+        kept: list[Property] = [*self._walk.kept, *taken.outside, *owned]
         ours = named(job.properties)
-        rest = Job(properties=tuple(kept), requested=taken.kept.requested, kept=job.kept)
+        rest = Job(properties=tuple(kept), requested=taken.requested, kept=job.kept)
         return JobSpec(
             **fields,
             extensions={**extensions_of(rest), **around.extensions, **ours.extensions},
@@ -191,11 +190,11 @@ class JobReader:
         fields |= moments_of(job, where, findings)
         return fields | events_of(job, self._walk)
 
-    def _owned(self, wishes: Wishes, kept: Scope) -> list[Property]:
+    def _owned(self, taken: Taken) -> list[Property]:
         """Return the properties that have no field, and are written back: Machine, and one of two queues."""
-        names = ["Machine", *(["QualityOfService"] if wishes.queue and wishes.quality else [])]
-        for name, text, becomes in _ONE_NAME:
-            if getattr(wishes, text):
+        wishes = taken.wishes
+        for name, field, becomes in _ONE_NAME:
+            if getattr(wishes, field):
                 self._findings.add(Kind.TRANSLATED, self._where, f"{name}: {becomes}")
         if wishes.queue and wishes.quality:
             what = f"QualityOfService {wishes.quality}: it is kept; the Queue is the template"
@@ -203,12 +202,18 @@ class JobReader:
         elif wishes.quality:
             what = "QualityOfService: it is the template of the job"
             self._findings.add(Kind.TRANSLATED, self._where, what)
+        texts = {"Machine": wishes.machine, "QualityOfService": wishes.quality if wishes.queue else ""}
+        return self._still_to_keep({name: text for name, text in texts.items() if text}, taken)
+
+    def _still_to_keep(self, texts: Mapping[str, str], taken: Taken) -> list[Property]:
+        """Return properties of these names and values, as far as the job has them and they are not kept."""
+        if not texts:
+            return []
         asked = self._job.requested.properties if self._job.requested else ()
-        texts = {"Machine": wishes.machine, "QualityOfService": wishes.quality}
-        inside = kept.requested.properties if kept.requested else ()
-        already = {one.name for one in (*kept.properties, *inside)}
-        found = [one for one in (*self._job.properties, *asked) if one.name in set(names) - already]
-        said = {one.name: one.value for one in found if one.value and one.value == texts[one.name]}
+        inside = taken.requested.properties if taken.requested else ()
+        already = {one.name for one in (*taken.outside, *inside)}
+        found = [one for one in (*self._job.properties, *asked) if one.name not in already]
+        said = {one.name: one.value for one in found if one.value and one.value == texts.get(one.name)}
         return [Property(name=name, value=value) for name, value in said.items()]
 
 

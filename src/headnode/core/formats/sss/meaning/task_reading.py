@@ -17,17 +17,18 @@ from headnode.core.formats.sss.meaning.keeping import extensions_of, named
 from headnode.core.formats.sss.meaning.limits import limits_of
 from headnode.core.formats.sss.meaning.placing import distribution_of, each_of, numbered
 from headnode.core.formats.sss.meaning.programs import program_of
-from headnode.core.formats.sss.meaning.requesting import Asking, Option, take
+from headnode.core.formats.sss.meaning.requesting import ANYTHING, Asking, Option, Taken, take
 from headnode.core.formats.sss.meaning.rows import OUTCOMES, meaning_of
 from headnode.core.formats.sss.meaning.sizes import Part
 from headnode.core.formats.sss.meaning.streams import home, streams_of
 from headnode.core.formats.sss.meaning.walking import Walk
 from headnode.core.formats.sss.meaning.wishes import Bounds, overridden
-from headnode.core.formats.sss.properties import Envelope, Property
+from headnode.core.formats.sss.properties import Envelope, Property, Value
 from headnode.core.formats.sss.rows import Place
 from headnode.core.formats.sss.streams import Environment
 from headnode.core.formats.sss.tables import ROWS
 from headnode.core.model.errors import BadRequest
+from headnode.core.model.limits import ResourceLimit
 from headnode.core.model.task import MOST_INSTANCES, TaskType
 from headnode.core.model.task import Distribution as Placed
 
@@ -57,10 +58,22 @@ class Read(NamedTuple):
         """Return what it asks for when of each scope the way is taken that `choice` says."""
         job, group, task = (ways[scope][choice[scope]].wishes for scope in (0, self.group, self.task))
         inner = replace(task, processors=None) if task.processors else task
-        own = replace(overridden(inner, group), processors=group.processors)
-        asked = replace(overridden(own, job), processors=group.processors, nodes=group.nodes)
+        own = overridden(inner, group)
+        asked = overridden(own, job, processors=group.processors, nodes=group.nodes)
         each = task.processors or self.each
         return Part(self.where, asked, own, self.instances, each, self.distribution, self.sharing)
+
+
+class More(NamedTuple):
+    """What a task says beyond its group: all of it, what of that is kept, what it asks for, its limits."""
+
+    task: Task = Task()
+    kept: tuple[Property, ...] = ()
+    taken: Taken = ANYTHING
+    limits: tuple[ResourceLimit, ...] = ()
+
+
+NO_MORE = More()
 
 
 class TaskReader:
@@ -88,27 +101,33 @@ class TaskReader:
         limits = limits_of(own.properties, where, walk.unsaid, self._findings)
         scope = self._added(taken.options)
         different = list(self._different(group, where))
-        sharing = sum(count for _, count in different)
+        sharing = sum([count for _, count in different])
+        placed, each = distribution_of(group.within), each_of(group.within)
+        kept = (*walk.kept, *taken.outside)
         for number, (task, count) in enumerate(different):
-            kept = Walk(Place.TASK, where, task.awareness or policy, self._findings)
-            own_task = _beyond(task, group.within)
-            kept.over(task, own_task.properties)
-            asked = take(Asking(own_task, Place.TASK, where, task.awareness or policy, self._findings))
-            more = limits_of(own_task.properties, where, kept.unsaid, self._findings)
-            nearer = (*kept.kept, *asked.kept.properties)
-            hidden = {one.name for one in nearer} - _MANY | ({"Id"} if number else set())
-            of_group = (one for one in (*walk.kept, *taken.kept.properties) if one.name not in hidden)
+            more = NO_MORE if group.silent else self._more(task, group.within, policy, where)
+            hidden = {one.name for one in more.kept} - _MANY | ({"Id"} if number else set())
             rest = TaskGroup(
-                properties=(*of_group, *nearer),
-                requested=asked.kept.requested or taken.kept.requested,
+                properties=(*(one for one in kept if one.name not in hidden), *more.kept),
+                requested=more.taken.requested or taken.requested,
                 kept=own.kept,
             )
-            fields = self._fields(task, group, rest, count, where)
-            named_more = {one.name for one in more}
-            fields["resource_limits"] = (*(one for one in limits if one.name not in named_more), *more)
-            placed = distribution_of(group.within)
-            inner = self._added(asked.options)
-            yield Read(fields, where, count, each_of(group.within), placed, scope, inner, sharing)
+            fields = self._fields(task, more.task, own, rest, where)
+            named_more = {one.name for one in more.limits}
+            fields["resource_limits"] = (*(one for one in limits if one.name not in named_more), *more.limits)
+            inner = self._added(more.taken.options)
+            swept = _sweep(fields, count) if count != 1 else fields
+            yield Read(swept, where, count, each, placed, scope, inner, sharing)
+
+    def _more(self, task: Task, within: TaskGroup, policy: Awareness, where: str) -> More:
+        """Return what a task says beyond its group."""
+        own = _beyond(task, within)
+        policy = task.awareness or policy
+        walk = Walk(Place.TASK, where, policy, self._findings)
+        walk.over(task, own.properties)
+        taken = take(Asking(own, Place.TASK, where, policy, self._findings))
+        limits = limits_of(own.properties, where, walk.unsaid, self._findings)
+        return More(own, (*walk.kept, *taken.outside), taken, limits)
 
     def _added(self, options: tuple[Option, ...]) -> int:
         self._ways.append(options)
@@ -134,7 +153,7 @@ class TaskReader:
             self._findings.add(Kind.APPROXIMATED, where, "TaskCount 0: nothing of the task group is run")
         if not tasks or count == 0:
             return
-        if all(_essence(task) == _essence(tasks[0]) for task in tasks):
+        if len(tasks) == 1 or len({_essence(task) for task in tasks}) == 1:
             yield tasks[0], count
             return
         yield from ((task, 1) for task in tasks)
@@ -144,50 +163,54 @@ class TaskReader:
                 count - len(tasks),
             )
 
-    def _fields(
-        self, task: Task, group: EffectiveTaskGroup, rest: TaskGroup, count: int, where: str
-    ) -> Fields:
-        refuse_interactive(task, where)
+    def _fields(self, task: Task, own: Task, group: TaskGroup, rest: TaskGroup, where: str) -> Fields:
+        """Return the fields of `task`, which says `own` beyond its `group`; `rest` is kept."""
+        said = task.values()
+        refuse_interactive(said, where)
+        command, streams = self._run(task, said, where)
+        ours = named((*group.properties, *own.properties))
+        return {
+            "name": str(own.value("Name") or group.name),
+            "command": command,
+            "work_directory": home(str(said.get("InitialWorkingDirectory") or "")),
+            "rerunnable": self._restartable(said, group),
+            "environment": environment_of(group) | environment_of(own),
+            "extensions": extensions_of(rest) | ours.extensions,
+            "properties": ours.properties,
+            **streams,
+        }
+
+    def _run(self, task: Task, said: Mapping[str, Value], where: str) -> tuple[str, Mapping[str, str]]:
+        """Return the command line of a task, and the fields of its streams."""
         executable, arguments, shell = (
-            str(task.value(name) or "") for name in ("Executable", "Arguments", "Shell")
+            str(said.get(name) or "") for name in ("Executable", "Arguments", "Shell")
         )
         program = program_of(executable, arguments, shell, self._scripts)
         streams = streams_of(task)
-        for what in filter(None, (program.changed, *streams.translated)):
-            self._findings.add(Kind.TRANSLATED, where, what)
+        for what in (program.changed, *streams.translated):
+            if what:
+                self._findings.add(Kind.TRANSLATED, where, what)
         if program.lost:
             self._findings.unsupported(self._policy, where, program.lost)
         for one in streams.unsaid:
             words = ", ".join(one.redirects)
-            self._findings.unsupported(
-                one.awareness or self._policy, where, f"{one.name}: not all of {words}"
-            )
-        command = program.command + streams.ending if program.command else ""
-        own = _beyond(task, group.within)
-        ours = named((*group.task_group.properties, *own.properties))
-        fields: Fields = {
-            "name": str(own.value("Name") or group.task_group.name),
-            "command": command,
-            "work_directory": home(str(task.value("InitialWorkingDirectory") or "")),
-            "rerunnable": self._restartable(task, group.task_group),
-            "environment": environment_of(group.task_group) | environment_of(own),
-            "extensions": extensions_of(rest) | ours.extensions,
-            "properties": ours.properties,
-            **streams.fields,
-        }
-        return _sweep(fields, count) if count != 1 else fields
+            policy = one.awareness or self._policy
+            self._findings.unsupported(policy, where, f"{one.name}: not all of {words}")
+        return program.command + streams.ending if program.command else "", streams.fields
 
-    def _restartable(self, task: Task, group: TaskGroup) -> bool:
-        said = (part.value("Restartable") for part in (task, group, self._job))
-        return next((bool(value) for value in said if value is not None), False)
+    def _restartable(self, said: Mapping[str, Value], group: TaskGroup) -> bool:
+        for value in (said.get("Restartable"), group.value("Restartable"), self._job.value("Restartable")):
+            if value is not None:
+                return bool(value)
+        return False
 
 
-def refuse_interactive(scope: Scope, where: str) -> None:
+def refuse_interactive(said: Mapping[str, Value], where: str) -> None:
     """Refuse a job or task that is interactive.
 
     Raises:  BadRequest ``interactive``.
     """
-    if scope.value("Interactive"):
+    if said.get("Interactive"):
         raise BadRequest(
             code="interactive",
             what=f"{where}: Interactive true: Headnode has no interactive jobs",

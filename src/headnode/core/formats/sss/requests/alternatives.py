@@ -5,35 +5,29 @@ Source: SSS 3.1.0, "Requested", attribute preference.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from headnode.core.formats.sss.job_object import Scope
 from headnode.core.formats.sss.properties import Property
-from headnode.core.formats.sss.requests.constraint import Constraint, Facts, can_hold, holds
+from headnode.core.formats.sss.requests.constraint import Constraint, can_hold
 from headnode.core.formats.sss.requests.expression import All, Any, Expression, Leaf, Not, expression_of
-from headnode.core.formats.sss.rows import Concern, Place
-from headnode.core.formats.sss.tables import ROWS, SPELLINGS
+from headnode.core.formats.sss.requests.said import constraints_in, is_list
+from headnode.core.formats.sss.rows import Place
+from headnode.core.formats.sss.tables import SPELLINGS
 from headnode.core.model.errors import BadRequest
 
 MOST_ALTERNATIVES = 1_000
-_CONCERNS = {row.name: row.concerns for row in ROWS if Place.REQUESTED in row.places}
+_ABLE = SPELLINGS[Place.REQUESTED]
 _Conjunction = tuple[tuple[Constraint, ...], int]
 
 
-class Alternative(msgspec.Struct, frozen=True):
+class Alternative(msgspec.Struct, frozen=True, gc=False):
     """Constraints that must hold together, and the sum of the preferences they fulfil."""
 
     constraints: tuple[Constraint, ...]
     weight: int = 0
-
-    def about(self, *concerns: Concern) -> tuple[Constraint, ...]:
-        """Return the constraints on nodes, counts, the cluster or the job."""
-        return tuple(one for one in self.constraints if _CONCERNS[one.subject[0]] in concerns)
-
-    def holds(self, facts: Facts) -> bool:
-        """Whether all constraints hold."""
-        return all(holds(one, facts) for one in self.constraints)
 
 
 def alternatives_of(expression: Expression) -> tuple[Alternative, ...]:
@@ -91,7 +85,14 @@ def _refuse() -> None:
     )
 
 
-def asked(scope: Scope) -> tuple[Property, ...]:
+class Asked(NamedTuple):
+    """What a scope asks for outside of categories, and in its Requested."""
+
+    outside: tuple[Property, ...]
+    inside: tuple[Property, ...]
+
+
+def asked(scope: Scope) -> Asked:
     """Return what a job, task group or task asks for: its Requested, and what stands outside of categories.
 
     A property inside of Requested hides those of its name outside.
@@ -99,8 +100,8 @@ def asked(scope: Scope) -> tuple[Property, ...]:
     """
     inside = scope.requested.properties if scope.requested else ()
     named = {one.name for one in inside}
-    able = SPELLINGS[Place.REQUESTED]
-    return (*(one for one in scope.properties if one.name in able and one.name not in named), *inside)
+    outside = [one for one in scope.properties if one.name in _ABLE and one.name not in named]
+    return Asked(tuple(outside), inside)
 
 
 def request_of(scope: Scope) -> tuple[Alternative, ...]:
@@ -115,12 +116,16 @@ def request_of(scope: Scope) -> tuple[Alternative, ...]:
     >>> [str(one) for one in request_of(Task(requested=Envelope(properties=(wish,))))[0].constraints]
     ['Processors >= 8']
     """
-    count = len(scope.requested.properties) if scope.requested else 0
-    properties = asked(scope)
-    outside, inside = properties[: len(properties) - count], properties[len(properties) - count :]
-    return alternatives_of(All((expression_of(outside), expression_of(inside))))
+    return ways_of(asked(scope))
 
 
-def best_of(alternatives: Sequence[Alternative], facts: Facts) -> Alternative | None:
-    """Return the most preferred alternative that holds; None when none does."""
-    return next((one for one in alternatives if one.holds(facts)), None)
+def ways_of(found: Asked) -> tuple[Alternative, ...]:
+    """Return the normal form of what is asked for, as `request_of`.
+
+    What only lists its wishes is its own normal form, and needs no algebra.
+    """
+    if is_list(found.outside) and is_list(found.inside):
+        said = dict.fromkeys((*constraints_in(found.outside), *constraints_in(found.inside)))
+        constraints = tuple(said)
+        return (Alternative(constraints),) if can_hold(constraints) else ()
+    return alternatives_of(All((expression_of(found.outside), expression_of(found.inside))))

@@ -57,7 +57,7 @@ _OPPOSITES = {one: other for pair in _PAIRS for one, other in (pair, pair[::-1])
 _DENIALS = frozenset({Comparison.NE, Comparison.NO_MATCH, Comparison.NOT_IN})
 
 
-class Constraint(msgspec.Struct, frozen=True):
+class Constraint(msgspec.Struct, frozen=True, gc=False):
     """One comparison.  The value of IN and NOT_IN is a tuple, of the others one number or text.
 
     That of MATCH and NO_MATCH may be a tuple, too: of patterns of which one matches, or none.
@@ -138,8 +138,10 @@ def whole_range(constraints: Sequence[Constraint], name: str) -> Range:
     Range(least=9, most=inf)
     """
     least, most = 0, math.inf
-    for low, high in (_ends(one) for one in constraints if one.subject == (name,)):
-        least, most = max(least, low), min(most, high)
+    for one in constraints:
+        if one.subject == (name,):
+            low, high = _ends(one)
+            least, most = max(least, low), min(most, high)
     return Range(least, most)
 
 
@@ -147,19 +149,26 @@ def _ends(one: Constraint) -> tuple[int, float]:
     if isinstance(one.value, str | tuple):
         return 0, math.inf
     up, down = math.ceil(one.value), math.floor(one.value)
-    return {
-        Comparison.EQ: (up, down),
-        Comparison.GE: (up, math.inf),
-        Comparison.GT: (down + 1, math.inf),
-        Comparison.LE: (0, down),
-        Comparison.LT: (0, up - 1),
-    }.get(one.comparison, (0, math.inf))
+    match one.comparison:
+        case Comparison.EQ:
+            return up, down
+        case Comparison.GE:
+            return up, math.inf
+        case Comparison.GT:
+            return down + 1, math.inf
+        case Comparison.LE:
+            return 0, down
+        case Comparison.LT:
+            return 0, up - 1
+    return 0, math.inf
 
 
 def can_hold(constraints: Sequence[Constraint]) -> bool:
-    """Whether `constraints` do not contradict each other."""
-    subjects = dict.fromkeys(one.subject for one in constraints if one.subject not in SETS)
-    return all(_can_hold([one for one in constraints if one.subject == subject]) for subject in subjects)
+    """Whether `constraints` do not contradict each other; one alone never does."""
+    by: dict[Subject, list[Constraint]] = {}
+    for one in constraints:
+        by.setdefault(one.subject, []).append(one)
+    return all(len(alike) < 2 or subject in SETS or _can_hold(alike) for subject, alike in by.items())
 
 
 def _can_hold(constraints: list[Constraint]) -> bool:

@@ -7,15 +7,13 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from headnode.core.formats.sss.conditions import Extension
-from headnode.core.formats.sss.consumables import Consumable, Resource
 from headnode.core.formats.sss.properties import Conj, Kept, Op, Property
 from headnode.core.formats.sss.requests.constraint import Comparison, Constraint, Subject
+from headnode.core.formats.sss.requests.said import refuse_many, said
 from headnode.core.formats.sss.selections import Aggregation, Selection
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.patterns import literal
 
-MOST_PROPERTIES = 5000  # in one request: joining them takes time by the square of their number
 MOST_DENIALS = 50  # of Nand, Nor, AndNot and OrNot in one request
 
 
@@ -46,15 +44,6 @@ class Not(msgspec.Struct, frozen=True):
 
 Expression = Leaf | All | Any | Not
 
-_COMPARISONS = {
-    Op.EQ: Comparison.EQ,
-    Op.NE: Comparison.NE,
-    Op.LT: Comparison.LT,
-    Op.LE: Comparison.LE,
-    Op.GT: Comparison.GT,
-    Op.GE: Comparison.GE,
-    Op.MATCH: Comparison.MATCH,
-}
 _TIGHT = (Conj.AND, Conj.NAND, Conj.AND_NOT)
 _CHOSEN = (("Node",), ("Feature",), ("Architecture",), ("OperatingSystem",))
 """The facts of nodes of which one of several may be asked for."""
@@ -68,12 +57,7 @@ def expression_of(properties: Sequence[Property]) -> Expression:
     of nodes.  Properties that are not set, and those nobody understands, say nothing.
     Raises:  BadRequest ``groups`` when the parentheses do not match, ``request`` when it denies too much.
     """
-    if len(properties) > MOST_PROPERTIES:
-        raise BadRequest(
-            code="request",
-            what=f"the request has {len(properties)} properties",
-            fix=f"write at most {MOST_PROPERTIES}",
-        )
+    refuse_many(properties)
     denials = sum(one.conj in _DENYING for one in properties)
     if denials > MOST_DENIALS:
         raise BadRequest(
@@ -184,7 +168,7 @@ def _operand(run: list[Property]) -> Expression | None:
     if len(run) == 1:
         return _said(run[0])
     names = tuple(dict.fromkeys(name for one in run if not _is_pattern(one) for name in _names(one)))
-    among = (_leaf(("Node",), Comparison.IN, names),) if names else ()
+    among = (Leaf(Constraint(("Node",), Comparison.IN, names)),) if names else ()
     patterns = (said for one in run if _is_pattern(one) and (said := _said(one)) is not None)
     return any_of((*among, *patterns)) if names or any(map(_is_pattern, run)) else None
 
@@ -241,35 +225,11 @@ def _weighted(said: Expression, weight: int) -> Expression:
 
 def _said(one: Property) -> Expression | None:
     """Return what a property says by itself; None when it is not set, or not understood."""
-    if isinstance(one, Kept | Extension) or one.value in (None, ""):
+    found = said(one)
+    if found is None:
         return None
-    if isinstance(one, Selection):
-        return _selected(one)
-    comparison = _COMPARISONS[one.op or Op.EQ]
-    if isinstance(one, Consumable):
-        quantity = one.quantity
-        return None if quantity is None else _leaf(_subject(one), comparison, quantity)
-    return _leaf(_subject(one), comparison, one.value)
-
-
-def _selected(one: Selection) -> Expression:
-    denied = one.op is Op.NE
-    if one.aggregation is Aggregation.PATTERN:
-        match = Comparison.NO_MATCH if denied else Comparison.MATCH
-        return _leaf((one.name,), match, str(one.value))
-    if one.aggregation is not Aggregation.LIST:
-        return _leaf((one.name,), _COMPARISONS[one.op or Op.EQ], str(one.value))
-    if one.name == "Node":
-        return _leaf(("Node",), Comparison.NOT_IN if denied else Comparison.IN, one.names)
-    return All(tuple(_leaf((one.name,), _COMPARISONS[one.op or Op.EQ], name) for name in one.names))
-
-
-def _leaf(subject: Subject, comparison: Comparison, value: object) -> Leaf:
-    return Leaf(Constraint(subject, comparison, value))  # type: ignore[arg-type]  # the value of a property
-
-
-def _subject(one: Property) -> Subject:
-    return (one.name, one.called, one.type) if isinstance(one, Resource) else (one.name,)
+    listed = isinstance(one, Selection) and one.aggregation is Aggregation.LIST and one.name != "Node"
+    return All(tuple(map(Leaf, found))) if listed else Leaf(found[0])
 
 
 def _is_pattern(one: Property) -> bool:

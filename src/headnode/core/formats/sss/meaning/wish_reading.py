@@ -1,0 +1,232 @@
+"""Constraints become wishes: what of a request Headnode can act on, and what it makes of it.
+
+Source: SSS 3.1.0, "Requested", Tables 25-2 to 25-4, "Node", "Feature", "Resource".
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from headnode.core.formats.sss.consumables import Unit
+from headnode.core.formats.sss.meaning.rows import meaning_of
+from headnode.core.formats.sss.meaning.wishes import LICENSE, Bounds, Wishes
+from headnode.core.formats.sss.requests.constraint import (
+    Comparison,
+    Constraint,
+    Number,
+    Subject,
+    whole_range,
+)
+from headnode.core.formats.sss.rows import Place
+from headnode.core.model.errors import BadRequest
+from headnode.core.model.job import Licence
+from headnode.core.model.quantities import FOREVER, Seconds
+from headnode.core.model.small_checks import MOST_CODE
+
+_EXACT = frozenset({Comparison.EQ})
+_NUMBERS = frozenset({Comparison.EQ, Comparison.GE, Comparison.GT, Comparison.LE, Comparison.LT})
+_AMONG = frozenset({Comparison.EQ, Comparison.IN})
+_NOT_AMONG = frozenset({Comparison.NE, Comparison.NOT_IN})
+_LOWER = frozenset({Comparison.EQ, Comparison.GE, Comparison.GT})
+_UPPER = frozenset({Comparison.LE, Comparison.LT})
+_MATCH, _NO_MATCH = frozenset({Comparison.MATCH}), frozenset({Comparison.NO_MATCH})
+SAYABLE: Mapping[str, frozenset[Comparison]] = {
+    "Processors": _NUMBERS,
+    "NodeCount": _NUMBERS,
+    "Memory": _NUMBERS,
+    "Disk": _LOWER,
+    "Swap": _LOWER,
+    "Duration": _NUMBERS,
+    "Node": _AMONG | _NOT_AMONG | _MATCH | _NO_MATCH,
+    "Feature": _AMONG | _NOT_AMONG | _MATCH,
+    "Architecture": _AMONG,
+    "OperatingSystem": _AMONG,
+    "Partition": _EXACT,
+    "Resource": _LOWER,
+    "Project": _EXACT,
+    "User": _EXACT,
+    "Queue": _EXACT,
+    "QualityOfService": _EXACT,
+    "Machine": _EXACT,
+}
+"""The comparisons that Headnode can act on, by the property."""
+
+_HEARD = {
+    place: {
+        name: words for name, words in SAYABLE.items() if place is Place.JOB or meaning_of(name, place).tasks
+    }
+    for place in (Place.JOB, Place.TASK_GROUP, Place.TASK)
+}
+_MEGABYTE = Unit.MB.size
+_BYTES = ("Memory", "Disk", "Swap")
+
+
+def without_effect(constraints: Sequence[Constraint], place: Place) -> list[Constraint]:
+    """Return what of `constraints` has no effect in `place`; of several patterns for a node all but one."""
+    heard = _HEARD[place]
+    found: list[Constraint] = []
+    patterns = 0
+    for one in constraints:
+        name = one.subject[0]
+        if one.comparison not in heard.get(name, ()) or (name == "Resource" and not _consumable(one.subject)):
+            found.append(one)
+        elif name == "Node" and one.comparison is Comparison.MATCH:
+            patterns += 1
+            if patterns > 1:
+                found.append(one)
+    return found
+
+
+def wishes_of(constraints: Sequence[Constraint]) -> tuple[Wishes, tuple[str, ...]]:
+    """Return what `constraints` ask for, all of which have an effect; and what is met, but not to the letter.
+
+    Where no upper bound is given, the lower one is it: the wish is met, and nobody else is kept out.
+    Raises:  BadRequest ``size`` for counts that no cluster has.
+    """
+    by: dict[str, list[Constraint]] = {}
+    for one in constraints:
+        by.setdefault(one.subject[0], []).append(one)
+    fields = {field: read(found) for name, found in by.items() for field, read in _READ[name]}
+    return Wishes(**fields), tuple(dict.fromkeys(_approximated(constraints, by)))
+
+
+def _approximated(constraints: Sequence[Constraint], by: Mapping[str, Sequence[Constraint]]) -> Iterator[str]:
+    for name in ("Processors", "NodeCount"):
+        if name in by and math.isinf(whole_range(by[name], name).most):
+            yield f"{name}: no upper bound is given, so the lower one is taken"
+    for one in constraints:
+        name = one.subject[0]
+        if name in _BYTES and _number(one) % _MEGABYTE:
+            yield f"{name}: whole megabytes, rounded up"
+        elif name == "Resource" and _number(one) % 1:
+            yield f"Resource {_consumable(one.subject)}: whole numbers, rounded up"
+
+
+def _number(one: Constraint) -> Number:
+    """Return the number that something is compared with; no text is one."""
+    return 0 if isinstance(one.value, str | tuple) else one.value
+
+
+def _texts(one: Constraint) -> tuple[str, ...]:
+    return one.value if isinstance(one.value, tuple) else (str(one.value),)
+
+
+def _text(found: Sequence[Constraint]) -> str:
+    return str(found[-1].value)
+
+
+def _among(found: Sequence[Constraint]) -> tuple[str, ...]:
+    """Return the words of which one is wanted, each once; several lists narrow each other."""
+    lists = [_texts(one) for one in found if one.comparison in _AMONG]
+    every = dict.fromkeys(word for words in lists for word in words)
+    return tuple(word for word in every if all(word in words for words in lists))
+
+
+def _every(comparisons: frozenset[Comparison], found: Sequence[Constraint]) -> tuple[str, ...]:
+    """Return the words of all constraints that compare so, each once."""
+    words = (word for one in found if one.comparison in comparisons for word in _texts(one))
+    return tuple(dict.fromkeys(words))
+
+
+def _choices(found: Sequence[Constraint]) -> tuple[tuple[str, ...], ...]:
+    return tuple(dict.fromkeys(_texts(one) for one in found if one.comparison in _AMONG))
+
+
+def _bounds(found: Sequence[Constraint]) -> Bounds | None:
+    """Return how many; nothing when only 0 is asked for.
+
+    Raises:  BadRequest ``size``.
+    """
+    name = found[0].subject[0]
+    least, most = whole_range(found, name)
+    least = max(least, 1)
+    if least > MOST_CODE:
+        raise BadRequest(
+            code="size",
+            what=f"{name} {least} is more than any cluster has",
+            fix=f"ask for {MOST_CODE} or less",
+        )
+    high = least if math.isinf(most) else min(int(most), MOST_CODE)
+    return (least, high) if high >= 1 else None
+
+
+def _least(found: Sequence[Constraint]) -> int:
+    """Return the megabytes that a node must have; a bare amount is one that is needed."""
+    return max([_megabytes(one, up=True) for one in found if one.comparison in _LOWER], default=0)
+
+
+def _least_memory(found: Sequence[Constraint]) -> int | None:
+    return _least(found) or None
+
+
+def _most_memory(found: Sequence[Constraint]) -> int | None:
+    upper = [_megabytes(one, up=False) for one in found if one.comparison in _UPPER]
+    return max(min(upper), 1) if upper else None
+
+
+def _megabytes(one: Constraint, *, up: bool) -> int:
+    """Return the bytes of a constraint as whole megabytes, none of which it excludes."""
+    amount, rest = divmod(_number(one), _MEGABYTE)
+    if rest:
+        return int(amount) + (1 if up else 0)
+    strict = 1 if one.comparison in (Comparison.GT, Comparison.LT) else 0
+    return int(amount) + (strict if up else -strict)
+
+
+def _run_time(found: Sequence[Constraint]) -> Seconds:
+    """Return the limit: the longest time asked for, the shortest of several."""
+    spans = [float(_number(one)) for one in found]
+    return Seconds(min([span for span in spans if span > 0], default=FOREVER))
+
+
+def _licences(found: Sequence[Constraint]) -> tuple[Licence, ...]:
+    amounts: dict[str, int] = {}
+    for one in found:
+        if isinstance(one.value, str | tuple):
+            continue
+        least = math.floor(one.value) + 1 if one.comparison is Comparison.GT else math.ceil(one.value)
+        name = _consumable(one.subject)
+        amounts[name] = max(amounts.get(name, 0), least)
+    return tuple(Licence(feature, amount) for feature, amount in amounts.items() if amount)
+
+
+def _consumable(subject: Subject) -> str:
+    """Return how the licence is called that a Resource is; "" when it can be none."""
+    _, called, kind = subject
+    if called.lower() == LICENSE.lower():
+        name = kind
+    else:
+        name = f"{called}:{kind}" if kind else called
+    return "" if "," in name else name.strip()
+
+
+_READ: Mapping[str, tuple[tuple[str, Callable[[Sequence[Constraint]], Any]], ...]] = {
+    "Processors": (("processors", _bounds),),
+    "NodeCount": (("nodes", _bounds),),
+    "Memory": (("least_memory", _least_memory), ("most_memory", _most_memory)),
+    "Disk": (("disk", _least),),
+    "Swap": (("swap", _least),),
+    "Duration": (("run_time", _run_time),),
+    "Node": (
+        ("names", _among),
+        ("excluded", partial(_every, _NOT_AMONG)),
+        ("patterns", partial(_every, _MATCH)),
+        ("excluded_patterns", partial(_every, _NO_MATCH)),
+    ),
+    "Feature": (
+        ("features", _choices),
+        ("feature_patterns", partial(_every, _MATCH)),
+        ("lacking", partial(_every, _NOT_AMONG)),
+    ),
+    "Architecture": (("architectures", _among),),
+    "OperatingSystem": (("systems", _among),),
+    "Partition": (("partition", _text),),
+    "Resource": (("licences", _licences),),
+    "Project": (("project", _text),),
+    "User": (("user", _text),),
+    "Queue": (("queue", _text),),
+    "QualityOfService": (("quality", _text),),
+    "Machine": (("machine", _text),),
+}
+"""The fields that the constraints on a property fill, and how; all of them have an effect."""
