@@ -9,7 +9,10 @@ from types import MappingProxyType
 
 import msgspec
 
+from headnode.core.filtering.registration import read_filters
+from headnode.core.launching.processors import AFFINITIES
 from headnode.core.model.errors import BadRequest
+from headnode.core.model.quantities import Seconds
 
 
 class Parameter(msgspec.Struct, frozen=True):
@@ -57,6 +60,15 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
                 most=1000,
             ),
             Parameter(
+                name="NodeLease",
+                default="50",
+                doc="for how much of HeartbeatInterval × InactivityCount a node that cannot reach the head "
+                "goes on with tasks that may be run elsewhere, before they stand still; 0: they never do",
+                unit="%",
+                least=0,
+                most=80,
+            ),
+            Parameter(
                 name="HealthCheckProgram",
                 default="",
                 doc="what every agent runs to see whether its node is well: any exit code but 0 drains it",
@@ -70,12 +82,134 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
                 most=86400,
             ),
             Parameter(
+                name="SubmissionFilterProgram",
+                default="",
+                doc="what every job passes before it comes into the queue: [OPTION=VALUE ...] /PATH/PROGRAM "
+                "[ARGUMENT ...] or plugin:NAME; several parted by ;",
+            ),
+            Parameter(
+                name="SubmissionFilterTimeout",
+                default="15",
+                doc="how long a submission filter may take to answer",
+                unit="s",
+                least=1,
+                most=600,
+            ),
+            Parameter(
+                name="ActivationFilterProgram",
+                default="",
+                doc="what every job passes before it gets processors, written as SubmissionFilterProgram",
+            ),
+            Parameter(
+                name="ActivationFilterTimeout",
+                default="15",
+                doc="how long an activation filter may take to answer",
+                unit="s",
+                least=1,
+                most=600,
+            ),
+            Parameter(
+                name="ActivationFilterInterval",
+                default="10",
+                doc="how long after a no an activation filter is asked again about the same job",
+                unit="s",
+                least=1,
+                most=3600,
+            ),
+            Parameter(
+                name="DefaultHoldDuration",
+                default="900",
+                doc="how long an activation filter holds a job that says no date itself",
+                unit="s",
+                least=60,
+                most=604_800,
+            ),
+            Parameter(
+                name="FiltersAtOnce",
+                default="4",
+                doc="how many filters run at once, of each kind",
+                least=1,
+                most=64,
+            ),
+            Parameter(
                 name="TaskCancelGracePeriod",
                 default="15",
                 doc="how long a task may take to end after it was asked to, before it is killed",
                 unit="s",
                 least=0,
                 most=86400,
+            ),
+            Parameter(
+                name="EmailSmtpServer",
+                default="",
+                doc="the mail server that takes notices, as HOST or HOST:PORT; empty: no mail is sent",
+            ),
+            Parameter(
+                name="EmailEncryption",
+                default="none",
+                doc="how the head speaks to the mail server",
+                choices=("none", "starttls", "tls"),
+            ),
+            Parameter(
+                name="EmailFrom",
+                default="",
+                doc="who notices are from; empty: headnode@ and the name of the head's machine",
+            ),
+            Parameter(
+                name="EmailDomain",
+                default="",
+                doc="where the mail of owners goes whose jobs name no address: OWNER@DOMAIN; empty: nowhere",
+            ),
+            Parameter(
+                name="EmailCredentialsFile",
+                default="",
+                doc="absolute path of a file with USER:PASSWORD for the mail server, for the head alone",
+            ),
+            Parameter(
+                name="NotificationWebhooks",
+                default="",
+                doc="how addresses of the web that jobs may name for notices must begin, between commas",
+            ),
+            Parameter(
+                name="NotificationCopies",
+                default="",
+                doc="addresses of mail, or allowed hooks, that get every notice, too, between commas",
+            ),
+            Parameter(
+                name="AffinityType",
+                default="NonExclusiveJobs",
+                doc="whose tasks run on their own processors only, unless they have all of a node",
+                choices=AFFINITIES,
+            ),
+            Parameter(
+                name="EnforceMemory",
+                default="yes",
+                doc="whether a task that needs more memory than its job estimated for its processes is killed",
+                choices=("yes", "no"),
+            ),
+            Parameter(
+                name="JobProcessLimit",
+                default="65536",
+                doc="how many processes and threads a job may have on a node, but half of what its system can",
+                least=100,
+                most=4_194_304,
+            ),
+            Parameter(
+                name="Administrators",
+                default="",
+                doc="who administers beside root and who started the head: user,@group",
+            ),
+            Parameter(
+                name="Operators",
+                default="",
+                doc="who sees to the jobs of everybody: user,@group",
+            ),
+            Parameter(
+                name="UserMapping",
+                default="name",
+                doc="as whom a job runs on another machine: the user of its owner's name there, or only if "
+                "that user has the same number",
+                choices=("name", "name-and-number"),
             ),
             Parameter(
                 name="Licences",
@@ -107,14 +241,31 @@ class Settings:
         """Return the value of a parameter as a number, in its unit."""
         return float(self.text(name))
 
+    def patience(self) -> Seconds:
+        """Return how long a node may be away before its tasks are given up."""
+        return Seconds(self.number("HeartbeatInterval") * self.number("InactivityCount"))
+
+    def lease(self) -> Seconds:
+        """Return how long tasks that may run elsewhere go on where the head is not reached; 0: always."""
+        return Seconds(self.patience() * self.number("NodeLease") / 100)
+
     def depth(self) -> int:
         """Return how many waiting jobs may have a reservation."""
         return int(self.number("SchedulingDepth"))
+
+    def people(self, name: str) -> tuple[str, ...]:
+        """Return the users and @groups that a parameter names."""
+        return read_people(self.text(name))
 
     def licences(self) -> dict[str, int]:
         """Return how many of each licence there are."""
         text = self.text("Licences")
         return read_licences(text) if text else {}
+
+
+def read_people(text: str) -> tuple[str, ...]:
+    """Read ``user,@group,...``."""
+    return tuple(name for part in text.split(",") if (name := part.strip()))
 
 
 def read_licences(text: str) -> dict[str, int]:
@@ -161,9 +312,41 @@ def check_parameter(
             raise _wrong(known, value, f"write {known.least:g} to {known.most:g} {known.unit}".rstrip())
     if known.name == "Licences":
         read_licences(value)
+    if known.name in ("SubmissionFilterProgram", "ActivationFilterProgram"):
+        read_filters(value)
+    if known.name in ("Administrators", "Operators"):
+        _check_people(known, value)
+    if known.name == "EmailSmtpServer" and value:
+        _check_server(known, value)
+    if known.name == "EmailCredentialsFile" and value and not value.startswith("/"):
+        raise _wrong(known, value, "write the absolute path of a file that holds USER:PASSWORD")
+    if known.name == "NotificationWebhooks" and value:
+        _check_hooks(known, value)
     if known.name == "HealthCheckProgram" and value:
         _check_program(known, value)
     return known
+
+
+def _check_server(known: Parameter, value: str) -> None:
+    _, colon, port = value.rpartition(":")
+    if any(letter.isspace() for letter in value) or (colon and not (port.isdecimal() or port.endswith("]"))):
+        raise _wrong(known, value, "write HOST or HOST:PORT, for example mail.example.org:25")
+
+
+def _check_hooks(known: Parameter, value: str) -> None:
+    for hook in value.split(","):
+        scheme, _, rest = hook.strip().partition("://")
+        if scheme not in ("http", "https") or not rest.partition("/")[1]:
+            fix = "write how their addresses begin, host and slash included: https://chat.example.org/hooks/"
+            raise _wrong(known, value, fix)
+
+
+def _check_people(known: Parameter, value: str) -> None:
+    for name in read_people(value):
+        if name in ("@", "*") or any(sign.isspace() for sign in name):
+            raise _wrong(
+                known, value, "write names of users, and of groups with an @ before them: ann,@admins"
+            )
 
 
 def _check_program(known: Parameter, value: str) -> None:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from headnode.apps.cli.job_files import read_job_file
 from headnode.apps.cli.last_job import recall, remember
 from headnode.apps.client.json_text import read_json, write_json
-from headnode.apps.client.where import SYSTEM_STATE, state_directory
-from headnode.core.model.errors import BadRequest, Unavailable
+from headnode.apps.client.where import SYSTEM_STATE, head_to_ask
+from headnode.core.model.errors import BadRequest, NotFound
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -49,20 +49,20 @@ def test_what_json_has_no_word_for_is_refused(wrong: object) -> None:
 
 def test_the_first_that_names_a_head_counts(tmp_path: Path) -> None:
     environ = {"HEADNODE_STATE": "/a", "CCP_SCHEDULER": "/b", "XDG_STATE_HOME": str(tmp_path)}
-    assert state_directory(environ, 1000, state="/c", scheduler="/d") == "/c"
-    assert state_directory(environ, 1000, scheduler="/d") == "/d"
-    assert state_directory(environ, 1000) == "/a"
+    assert head_to_ask(environ, 1000, state="/c", scheduler="/d") == "/c"
+    assert head_to_ask(environ, 1000, scheduler="/d") == "/d"
+    assert head_to_ask(environ, 1000) == "/a"
     del environ["HEADNODE_STATE"]
-    assert state_directory(environ, 1000) == "/b"
+    assert head_to_ask(environ, 1000) == "/b"
     (tmp_path / "headnode").mkdir()
     (tmp_path / "headnode" / "head.sock").touch()
     for here in ("localhost", "LocalHost", os.uname().nodename, ""):
         environ["CCP_SCHEDULER"] = here
-        assert state_directory(environ, 1000) == f"{tmp_path}/headnode"
+        assert head_to_ask(environ, 1000) == f"{tmp_path}/headnode"
 
 
 def test_root_keeps_state_where_the_whole_machine_finds_it() -> None:
-    assert state_directory({"XDG_STATE_HOME": "/elsewhere"}, 0) == SYSTEM_STATE
+    assert head_to_ask({"XDG_STATE_HOME": "/elsewhere"}, 0) == SYSTEM_STATE
 
 
 def test_a_relative_state_home_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +70,7 @@ def test_a_relative_state_home_is_ignored(tmp_path: Path, monkeypatch: pytest.Mo
     own = tmp_path / ".local" / "state" / "headnode"
     own.mkdir(parents=True)
     (own / "head.sock").touch()
-    assert state_directory({"XDG_STATE_HOME": "relative"}, 1000) == str(own)
+    assert head_to_ask({"XDG_STATE_HOME": "relative"}, 1000) == str(own)
 
 
 def test_the_head_of_the_whole_machine_is_asked_when_there_is_no_own_one(
@@ -81,17 +81,17 @@ def test_the_head_of_the_whole_machine_is_asked_when_there_is_no_own_one(
         folder.mkdir()
     monkeypatch.setattr("headnode.apps.client.where.SYSTEM_STATE", str(common))
     environ = {"XDG_STATE_HOME": str(tmp_path)}
-    assert state_directory(environ, 1000) == str(own)
+    assert head_to_ask(environ, 1000) == str(own)
     (common / "head.sock").touch()
-    assert state_directory(environ, 1000) == str(common)
+    assert head_to_ask(environ, 1000) == str(common)
     (own / "head.sock").touch()
-    assert state_directory(environ, 1000) == str(own)
+    assert head_to_ask(environ, 1000) == str(own)
 
 
-def test_a_head_on_another_machine_is_refused_with_the_way_out() -> None:
-    with pytest.raises(Unavailable, match="head node 'CLUSTER1' is not reachable from here") as refused:
-        state_directory({"CCP_SCHEDULER": "CLUSTER1"}, 0)
-    assert "localhost" in refused.value.fix
+def test_a_head_on_another_machine_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="you have not logged in to a head node 'CLUSTER1'") as refused:
+        head_to_ask({"CCP_SCHEDULER": "CLUSTER1", "XDG_CONFIG_HOME": str(tmp_path)}, 0)
+    assert "hn token new" in refused.value.fix
 
 
 def test_the_last_job_of_a_shell_is_remembered_for_that_shell_only(tmp_path: Path) -> None:

@@ -16,10 +16,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from headnode.adapters.identity.head_name import HEAD_NAME
 from headnode.core.model.errors import BadRequest, Unavailable
-
-HEAD_NAME = "head.headnode.invalid"
-"""The name in the head's certificate: nodes ask for it, whatever address they dial."""
 
 _YEARS = datetime.timedelta(days=3652)  # certificates end by removing the node, not by their date
 _AHEAD = datetime.timedelta(days=1)  # clocks of nodes may be slow

@@ -1,6 +1,6 @@
 """TLS 1.3 between the head and nodes of other machines, by certificates of the cluster's own authority.
 
-Source: RFC 8446.
+Source: RFC 8446; RFC 7301 for ALPN.
 """
 
 import asyncio
@@ -8,7 +8,8 @@ import asyncio.sslproto
 import ssl
 from pathlib import Path
 
-from headnode.adapters.identity.authority import HEAD_NAME, Authority, KeyPair, named_in
+from headnode.adapters.identity.authority import Authority, KeyPair, named_in
+from headnode.adapters.identity.head_name import CLIENT, HEAD_NAME
 from headnode.adapters.nodes.keeping_alive import keep_alive
 
 HANDSHAKE = 10.0  # seconds that a peer has to show who it is
@@ -22,6 +23,7 @@ def head_side(authority: Authority) -> ssl.SSLContext:
     context.load_cert_chain(authority.head.certificate, authority.head.key)
     context.load_verify_locations(authority.file)
     context.verify_mode = ssl.CERT_OPTIONAL
+    context.set_alpn_protocols([CLIENT])
     return context
 
 
@@ -52,6 +54,12 @@ def peer_of(writer: asyncio.StreamWriter) -> tuple[str, str] | None:
     tls: ssl.SSLObject | None = writer.get_extra_info("ssl_object")
     shown = tls.getpeercert(binary_form=True) if tls is not None else None
     return named_in(shown) if shown else None
+
+
+def is_client(writer: asyncio.StreamWriter) -> bool:
+    """Tell whether the one on the other end asked for the protocol of clients."""
+    tls: ssl.SSLObject | None = writer.get_extra_info("ssl_object")
+    return tls is not None and tls.selected_alpn_protocol() == CLIENT
 
 
 def keep_buffers_small() -> None:

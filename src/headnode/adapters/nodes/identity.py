@@ -127,17 +127,8 @@ class Identity:
         return joined.ready
 
     async def _learn_authority(self, invitation: Invitation) -> None:
-        """Ask who vouches for the head; believe it only if it is whom the invitation names."""
-        async with _conversation(await dial(invitation.host, invitation.port, stranger_side())) as streams:
-            answer = await _ask(streams, m.AskAuthority())
-        told = answer.certificate if isinstance(answer, m.AuthorityIs) else b""
-        if not told or fingerprint_of(told) != invitation.fingerprint:
-            raise NotAllowed(
-                code="wrong-head",
-                what=f"{invitation.host}:{invitation.port} is not the head that made this invitation",
-                fix="check the address, and whether the head's state was made anew since",
-            )
-        self._authority.write_bytes(told)
+        """Keep who vouches for the head."""
+        self._authority.write_bytes(await learn_authority(invitation))
 
     async def _ask_to_join(self, invitation: Invitation, facts: NodeFacts, request: bytes) -> m.Joined:
         context = node_side(self._authority)
@@ -158,6 +149,23 @@ class Identity:
         if belongs is None:
             raise FileNotFoundError(f"this node has not joined: {self._membership} is missing")
         return await dial(belongs.host, belongs.port, node_side(self._authority, self._own))
+
+
+async def learn_authority(invitation: Invitation) -> bytes:
+    """Ask who vouches for the head; return the certificate (PEM) if it is whom the invitation means.
+
+    Raises:  NotAllowed ``wrong-head``; OSError; TimeoutError.
+    """
+    async with _conversation(await dial(invitation.host, invitation.port, stranger_side())) as streams:
+        answer = await _ask(streams, m.AskAuthority())
+    told = answer.certificate if isinstance(answer, m.AuthorityIs) else b""
+    if not told or fingerprint_of(told) != invitation.fingerprint:
+        raise NotAllowed(
+            code="wrong-head",
+            what=f"{invitation.host}:{invitation.port} is not the head that made this invitation",
+            fix="check the address, and whether the head's state was made anew since",
+        )
+    return told
 
 
 @contextlib.asynccontextmanager

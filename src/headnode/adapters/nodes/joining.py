@@ -9,11 +9,11 @@ import msgspec
 
 from headnode.adapters.identity.authority import Authority
 from headnode.adapters.nodes import messages as m
-from headnode.adapters.nodes.encryption import peer_of
+from headnode.adapters.nodes.encryption import is_client, peer_of
 from headnode.adapters.nodes.framing import frame, read_frame
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle import events as e
-from headnode.core.model.errors import HeadnodeError
+from headnode.core.model.errors import HeadnodeError, NotAllowed
 
 log = logging.getLogger("headnode.nodes")
 
@@ -22,6 +22,9 @@ MOST_STRANGERS = 200  # at the door at once
 
 ServeNode = Callable[[asyncio.StreamReader, asyncio.StreamWriter, str, str], Awaitable[None]]
 """Serves a node that showed its certificate: its name and the digest of its key."""
+
+ServeClient = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+"""Serves a client, who has not shown yet who he is."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoder: msgspec.msgpack.Decoder[m.FromStranger] = msgspec.msgpack.Decoder(m.FromStranger)
@@ -40,15 +43,19 @@ class Door:
         authority: Authority,
         ask: Callable[[c.Command], Awaitable[Sequence[e.Event]]],
         serve_node: ServeNode,
+        serve_client: ServeClient,
     ) -> None:
         self._authority, self._ask, self._serve_node = authority, ask, serve_node
+        self._serve_client = serve_client
         self._strangers = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection until it is over."""
         try:
             node = peer_of(writer)
-            if node is not None:
+            if is_client(writer):
+                await self._let_client_in(reader, writer, node)
+            elif node is not None:
                 await self._serve_node(reader, writer, *node)
             elif self._strangers < MOST_STRANGERS:
                 await self._receive(reader, writer)
@@ -57,6 +64,19 @@ class Door:
             log.warning("a connection from %s was dropped: %s", peer, error or "it said nothing in time")
         finally:
             writer.close()
+
+    async def _let_client_in(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, node: tuple[str, str] | None
+    ) -> None:
+        """Serve a client; the certificate of a node is worth nothing there.
+
+        Raises:  NotAllowed ``node-as-client``.
+        """
+        if node is not None:
+            raise NotAllowed(
+                code="node-as-client", what=f"the certificate of node {node[0]!r} was shown by a client"
+            )
+        await self._serve_client(reader, writer)
 
     async def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer what somebody without a certificate asks, for a while."""

@@ -7,7 +7,7 @@ from headnode.apps.cli.catalogue import NOUNS, PLACES, find
 from headnode.apps.cli.options import nearest, read_arguments, usage
 from headnode.apps.cli.output import KINDS, Output, TableOutput
 from headnode.apps.client.client import Client
-from headnode.apps.client.where import state_directory
+from headnode.apps.client.where import head_to_ask
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,7 +71,8 @@ def _leading_state(arguments: "Sequence[str]") -> "tuple[str | None, Sequence[st
 def _carry_out(command: "Command", asked: "Asked", state: str | None) -> int:
     _recall_last_job(asked, command.positionals)
     state = _given_state(asked) or state
-    client = Client(state_directory(os.environ, os.geteuid(), state=state, scheduler=asked.text("scheduler")))
+    scheduler = asked.text("scheduler")
+    client = Client(lambda: head_to_ask(os.environ, os.geteuid(), state=state, scheduler=scheduler))
     out = _output(asked)
     try:
         status = command.run(asked, client, out)

@@ -49,14 +49,19 @@ PLACES: dict[str, dict[str, str]] = {
         "invite": "node_invite",
         "set": "node_set",
     },
-    "cluster": {"view": "cluster", "params": "cluster", "history": "cluster"},
+    "cluster": {"view": "cluster", "params": "cluster", "history": "cluster", "audit": "audit"},
+    "token": {"new": "token", "list": "token", "revoke": "token"},
     "": {
+        "run": "run",
         "up": "up",
         "down": "down",
         "agent": "agent",
         "check": "check",
         "convert": "convert",
         "simulate": "simulate",
+        "login": "login",
+        "logout": "login",
+        "whoami": "login",
         "version": "version",
         "completion": "completion",
     },
@@ -66,6 +71,7 @@ NOUNS = {
     "task": "Tasks of a job: look at them, read their output",
     "node": "Nodes of the cluster",
     "cluster": "The cluster as a whole and its parameters",
+    "token": "Using the cluster from other machines",
 }
 ELSEWHERE = {  # the words of the older commands
     ("node", "offline"): ("node", "pause"),

@@ -17,7 +17,7 @@ EVERYWHERE = (
     Option("json", "", "Print the head's own answer as one JSON document"),
     Option("quiet", "", "Print only ids, one on a line"),
     Option("state-directory", "DIRECTORY", "State directory of the head to talk to", ("state",)),
-    Option("scheduler", "NAME", "The same in Compute Cluster words: a state directory or localhost"),
+    Option("scheduler", "NAME", "Head to talk to: one that hn login knows, a state directory or localhost"),
 )
 STATE = Option("state", "STATE,...", "Only those in these states; * for all", repeats=True)
 FORMAT = Option("format", "list|table", "Print records of keys and values, or a table")

@@ -85,7 +85,7 @@ class RemoteOutput:
 
 def source_of(client: "Client", question: "dict[str, Any]", files: "dict[str, Any]", path: str) -> "Source":
     """Return where the output at `path` is read, as the head has answered in `files`."""
-    return RemoteOutput(client, question) if files.get("remote") else LocalFile(path)
+    return RemoteOutput(client, question) if files.get("remote") or client.login else LocalFile(path)
 
 
 def copy_output(

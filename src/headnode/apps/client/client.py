@@ -11,18 +11,42 @@ from headnode.apps.client.where import SOCKET_NAME
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
+    from headnode.apps.client.conversation import Conversation
+    from headnode.apps.client.logins import Login
+    from headnode.apps.client.where import Head
     from headnode.core.model.errors import HeadnodeError
 
 
 class Client:
-    """Asks the head that lives in a state directory.  Connects when first asked."""
+    """Asks a head.  Connects when first asked."""
 
-    def __init__(self, state_directory: str) -> None:
-        self.state_directory = state_directory
+    def __init__(self, head: "Head | Callable[[], Head]") -> None:
+        """`head` may be a function that finds it: commands that ask nobody need none."""
+        self._head = head
         self._connection: Connection | None = None
+
+    @property
+    def head(self) -> "Head":
+        """The head that is asked.
+
+        Raises:  what keeps it from being found.
+        """
+        if callable(self._head):
+            self._head = self._head()
+        return self._head
+
+    @property
+    def state_directory(self) -> str:
+        """Where the head lives on this machine; empty when it lives on another."""
+        return self.head if isinstance(self.head, str) else ""
+
+    @property
+    def login(self) -> "Login | None":
+        """What we are known by on the machine of the head; None when that is this one."""
+        return None if isinstance(self.head, str) else self.head
 
     def ask(self, question: str, **fields: "Any") -> "dict[str, Any]":
         """Return the head's answer; fields that are None are left out.
@@ -35,7 +59,7 @@ class Client:
             answer = connection.receive()
         except (OSError, EOFError, ValueError, OverflowError) as trouble:
             raise self._unavailable(trouble) from trouble
-        return _granted(answer)
+        return granted(answer)
 
     def follow(self, question: str, **fields: "Any") -> "Iterator[dict[str, Any]]":
         """Yield the head's answers as they come, up to the one that is marked as the last.
@@ -47,7 +71,7 @@ class Client:
             connection = self._connected()
             connection.send(_request(question, fields))
             while not done:
-                answer = _granted(connection.receive(patience=None))
+                answer = granted(connection.receive(patience=None))
                 done = bool(answer.get("done"))
                 yield answer
         except (OSError, EOFError, ValueError, OverflowError) as trouble:
@@ -55,6 +79,21 @@ class Client:
         finally:
             if not done:
                 self.close()  # answers may still be on their way; a later question must not get them
+
+    def begin(self, question: str, **fields: "Any") -> "Conversation":
+        """Ask for a conversation; it has a connection of its own, and its first word is the head's.
+
+        Raises:  Unavailable ``no-head``; what refuses it comes as the head's first word.
+        """
+        from headnode.apps.client.conversation import Conversation
+
+        own = Client(self.head)
+        try:
+            connection = own._connected()
+            connection.send(_request(question, fields))
+        except (OSError, OverflowError) as trouble:
+            raise own._unavailable(trouble) from trouble
+        return Conversation(connection, own._unavailable)
 
     def close(self) -> None:
         """Hang up; the next question connects anew."""
@@ -64,22 +103,35 @@ class Client:
 
     def _connected(self) -> Connection:
         if self._connection is None:
-            self._connection = Connection.to(os.path.join(self.state_directory, SOCKET_NAME))
+            self._connection = self.connect()
         return self._connection
+
+    def connect(self) -> Connection:
+        """Return a new connection to the head.
+
+        Raises:  OSError; HeadnodeError when it is on another machine and is not reached, or knows us not.
+        """
+        if self.login is None:
+            return Connection.to(os.path.join(self.state_directory, SOCKET_NAME))
+        from headnode.apps.client.secure import connect
+
+        return connect(self.login)
 
     def _unavailable(self, trouble: Exception) -> "HeadnodeError":
         from headnode.apps.client.failures import failure_of
 
         connected = self._connection is not None
         self.close()
-        return failure_of(trouble, self.state_directory, connected=connected)
+        address = self.login.address if self.login is not None else ""
+        return failure_of(trouble, self.state_directory, connected=connected, address=address)
 
 
 def _request(question: str, fields: "dict[str, Any]") -> "dict[str, Any]":
     return {"do": question, **{name: value for name, value in fields.items() if value is not None}}
 
 
-def _granted(answer: "dict[str, Any]") -> "dict[str, Any]":
+def granted(answer: "dict[str, Any]") -> "dict[str, Any]":
+    """Return an answer that is no refusal; raise one that is, as the error it is."""
     if answer.pop("ok", None) is True:
         return answer
     from headnode.apps.client.failures import refusal_in

@@ -15,10 +15,14 @@ def refusal_in(answer: dict[str, Any]) -> HeadnodeError:
     )
 
 
-def failure_of(trouble: Exception, state_directory: str, *, connected: bool) -> HeadnodeError:
-    """Say what `trouble` in talking to the head of `state_directory` means to the user."""
+def failure_of(
+    trouble: Exception, state_directory: str, *, connected: bool, address: str = ""
+) -> HeadnodeError:
+    """Say what `trouble` in talking to a head means to the user: of `state_directory`, or at an `address`."""
     if isinstance(trouble, OverflowError):
         return BadRequest(code="too-large", what=str(trouble), fix="split it into several jobs")
+    if address:
+        return _lost_far_away(trouble, address)
     if isinstance(trouble, PermissionError):
         return NotAllowed(
             code="no-access",
@@ -37,4 +41,14 @@ def failure_of(trouble: Exception, state_directory: str, *, connected: bool) -> 
         code="head-gone",
         what=f"the connection to the head was lost ({trouble})",
         fix=f"what was acknowledged is kept; see {state_directory}/head.log, then try again",
+    )
+
+
+def _lost_far_away(trouble: Exception, address: str) -> HeadnodeError:
+    if isinstance(trouble, TimeoutError):
+        return Unavailable(code="no-answer", what=f"the head at {address} does not answer", fix="try again")
+    return Unavailable(
+        code="head-gone",
+        what=f"the connection to the head at {address} was lost ({trouble})",
+        fix="what was acknowledged is kept; try again",
     )

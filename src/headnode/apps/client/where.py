@@ -1,4 +1,4 @@
-"""Which head a command is meant for: the state directory it lives in.
+"""Which head a command is meant for: the state directory it lives in, or a login to another machine.
 
 Source:  CCS and HPC Pack commands, ``/scheduler`` and ``CCP_SCHEDULER``; XDG Base Directory Specification.
 """
@@ -9,6 +9,12 @@ import os
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import TypeAlias
+
+    from headnode.apps.client.logins import Login
+
+    Head: TypeAlias = str | Login
+    """Where a head is: its state directory on this machine, or what we are known by on another."""
 
 SYSTEM_STATE = "/var/lib/headnode"
 SOCKET_NAME = "head.sock"
@@ -29,14 +35,23 @@ def user_state_home(environ: "Mapping[str, str]") -> str:
     return os.path.join(os.path.expanduser("~"), ".local", "state")
 
 
-def state_directory(
+def login_file(environ: "Mapping[str, str]") -> str:
+    """Return where the logins of this user are kept."""
+    home = environ.get("XDG_CONFIG_HOME", "")
+    if not os.path.isabs(home):  # the specification says: a relative one is to be ignored
+        home = os.path.join(os.path.expanduser("~"), ".config")
+    return os.path.join(home, "headnode", "logins.json")
+
+
+def head_to_ask(
     environ: "Mapping[str, str]", uid: int, *, state: str | None = None, scheduler: str | None = None
-) -> str:
-    """Return the state directory of the head to talk to.
+) -> "Head":
+    """Return the head to talk to.
 
     The first of these that is given counts: `state`, `scheduler`, ``HEADNODE_STATE``, ``CCP_SCHEDULER``.
-    Else it is the user's own head, or the one of the whole machine when only that one lives.
-    Raises:  Unavailable ``not-reachable`` when a head node on another machine is named.
+    Else it is the user's own head, or the one of the whole machine when only that one lives; when neither
+    does, the one he has logged in to last.
+    Raises:  NotFound ``not-logged-in`` when a head of another machine is named; what `logins` raises.
     """
     if state is not None:
         return os.path.abspath(state)
@@ -46,26 +61,31 @@ def state_directory(
         return os.path.abspath(environ["HEADNODE_STATE"])
     if environ.get("CCP_SCHEDULER"):
         return _of_scheduler(environ["CCP_SCHEDULER"], environ, uid)
-    return _of_this_machine(environ, uid)
+    return _of_this_machine(environ, uid) or _logged_in(environ) or own_state_directory(environ, uid)
 
 
-def _of_scheduler(name: str, environ: "Mapping[str, str]", uid: int) -> str:
+def _of_scheduler(name: str, environ: "Mapping[str, str]", uid: int) -> "Head":
     if "/" in name:
         return os.path.abspath(name)
     if name.lower() in ("localhost", "", ".", os.uname().nodename.lower()):
-        return _of_this_machine(environ, uid)
-    from headnode.core.model.errors import Unavailable
+        return _of_this_machine(environ, uid) or own_state_directory(environ, uid)
+    from headnode.apps.client.logins import login_named
 
-    raise Unavailable(
-        code="not-reachable",
-        what=f"head node {name!r} is not reachable from here",
-        fix="name the state directory of a head of this machine, or localhost",
-    )
+    return login_named(environ, name)
 
 
 def _of_this_machine(environ: "Mapping[str, str]", uid: int) -> str:
-    own = own_state_directory(environ, uid)
-    lives = os.path.exists(os.path.join(own, SOCKET_NAME))
-    if not lives and os.path.exists(os.path.join(SYSTEM_STATE, SOCKET_NAME)):
-        return SYSTEM_STATE
-    return own
+    """Return the state directory of a head that lives here; empty: none does."""
+    for directory in (own_state_directory(environ, uid), SYSTEM_STATE):
+        if os.path.exists(os.path.join(directory, SOCKET_NAME)):
+            return directory
+    return ""
+
+
+def _logged_in(environ: "Mapping[str, str]") -> "Login | None":
+    """Return the newest login; looks for the file before it imports what reads it."""
+    if not os.path.exists(login_file(environ)):
+        return None
+    from headnode.apps.client.logins import logins
+
+    return next(iter(logins(environ)), None)

@@ -5,11 +5,17 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from headnode.adapters.nodes.links import Link
+from headnode.adapters.identity.audit_log import AuditLog
+from headnode.adapters.nodes.link import Link
+from headnode.adapters.nodes.sessions import Sessions
+from headnode.adapters.notify.settings import Ways, ways_of
 from headnode.apps.server.inbox import Inbox
 from headnode.apps.server.lookups import Lookups
 from headnode.apps.server.network import Network
+from headnode.apps.server.notifying import Notices
 from headnode.apps.server.outlooks import Outlooks
+from headnode.apps.server.runs import Run
+from headnode.apps.server.roles import Roles
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.events import Event
@@ -20,7 +26,7 @@ from headnode.core.lifecycle.states import JobState
 from headnode.core.model.dependencies import dependencies
 from headnode.core.model.errors import Refused
 from headnode.core.model.job import JobSpec
-from headnode.core.model.quantities import Instant
+from headnode.core.model.quantities import Instant, JobId
 from headnode.core.scheduling.decision import Reason, Why
 from headnode.engine.engine import Engine
 from headnode.engine.ports import Past, Predictions
@@ -49,15 +55,26 @@ class Desk:
         self.state = state
         self.name = name
         self.started = engine.clock.now()
+        self.going_down = False  # somebody was promised that the head ends
         self.shut_down: Callable[[], None] | None = None
         self.links: Mapping[str, Link] = {}  # the nodes that are here
+        self.sessions = Sessions(lambda *_: None)  # what clients run there
+        self.runs: dict[JobId, Run] = {}  # commands on many nodes, by the number of their job outside the queue
         self.network: Network | None = None  # where nodes of other machines join; None: nowhere
+        self.notices: Notices | None = None  # who tells people; None: nobody does
+        self.roles = Roles(lambda: engine.settings)
+        self.audit = AuditLog(state / "audit.log")
         self.searching = asyncio.Lock()  # held by the one question that asks the policy many times
 
     @property
     def cluster(self) -> Cluster:
         """Return the cluster as it is now."""
         return self.engine.cluster
+
+    @property
+    def ways(self) -> Ways:
+        """Return how people can be told of their jobs."""
+        return ways_of(self.engine.settings)
 
     def now(self) -> Instant:
         """Return the present instant."""

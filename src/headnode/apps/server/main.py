@@ -15,12 +15,14 @@ from headnode.adapters.nodes import messages as m
 from headnode.adapters.nodes.links import NodeLinks, welcome
 from headnode.adapters.nodes.sockets import listen, quiet_at_the_end
 from headnode.adapters.plug_ins.policies import installed_policies
+from headnode.apps.server.client_door import ClientDoor
 from headnode.apps.server.desk import Desk
 from headnode.apps.server.inbox import Inbox
 from headnode.apps.server.keeper import Keeper
 from headnode.apps.server.local_socket import LocalSocket
 from headnode.apps.server.lost_nodes import watch_for_lost_nodes
 from headnode.apps.server.network import Network, address_to_listen_at
+from headnode.apps.server.notifying import Notices
 from headnode.apps.server.options import Options, node_names, read_options
 from headnode.apps.server.watching import Several, Watchers
 from headnode.core.lifecycle import commands as c
@@ -79,10 +81,15 @@ class Head:
         self._effects.effects.append(self.links)
         self.desk = Desk(self.engine, journal, self.inbox, options.state, options.name)
         self._effects.effects.append(self.desk.outlooks)
+        self.desk.notices = self._notices = Notices(
+            self.engine, self.desk.lookups, options.state, options.name
+        )
+        self._effects.effects.append(self._notices)
         self.desk.shut_down = self._shut_down
-        self.desk.links = self.links.links
+        self.desk.links, self.desk.sessions = self.links.links, self.links.sessions
         if address := address_to_listen_at(options.state, options.listen):
-            self.desk.network = Network(options.state, address, self.inbox, self.links)
+            clients = ClientDoor(self.desk, self.watchers)
+            self.desk.network = Network(options.state, address, self.inbox, self.links, clients.serve)
         self._keeper = Keeper(options.state, node_names(options), options.processors)
 
     def _welcome(self) -> m.Welcome:
@@ -144,6 +151,7 @@ class Head:
             asyncio.create_task(self._snapshots()),
             asyncio.create_task(watch_for_lost_nodes(self.engine, self.inbox, self.links)),
             asyncio.create_task(self.desk.outlooks.keep()),
+            asyncio.create_task(self._notices.keep()),
         ]
         for task in beside:
             task.add_done_callback(_tell_if_broken)

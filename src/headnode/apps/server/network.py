@@ -9,7 +9,7 @@ from headnode.adapters.identity.authority import Authority
 from headnode.adapters.nodes.descriptors import allow_many
 from headnode.adapters.nodes.encryption import HANDSHAKE, head_side, keep_buffers_small
 from headnode.adapters.nodes.identity import Invitation, read_address
-from headnode.adapters.nodes.joining import Door, digest_of
+from headnode.adapters.nodes.joining import Door, ServeClient, digest_of
 from headnode.adapters.nodes.links import NodeLinks
 from headnode.adapters.nodes.sockets import BACKLOG, quiet_at_the_end
 from headnode.apps.server.inbox import Inbox
@@ -38,16 +38,18 @@ def address_to_listen_at(state: Path, wished: str) -> str:
 
 
 class Network:
-    """Listens for nodes of other machines."""
+    """Listens for nodes and clients of other machines."""
 
-    def __init__(self, state: Path, address: str, inbox: Inbox, links: NodeLinks) -> None:
+    def __init__(
+        self, state: Path, address: str, inbox: Inbox, links: NodeLinks, serve_client: ServeClient
+    ) -> None:
         """Read or make the cluster's authority.
 
         Raises:  BadRequest ``listen`` when `address` is none; Unavailable ``authority``.
         """
         self.host, self.port = read_address(address, "listen")
         self._authority = Authority(state / "authority")
-        self._door = Door(self._authority, inbox.ask, links.serve_peer)
+        self._door = Door(self._authority, inbox.ask, links.serve_peer, serve_client)
 
     async def open(self) -> asyncio.Server:
         """Begin to listen; the caller closes what is returned.  Port 0 becomes a free one.
@@ -77,5 +79,13 @@ class Network:
     def invitation(self) -> tuple[str, str]:
         """Return a new invitation for people, and the digest of its secret for the engine."""
         secret = secrets.token_urlsafe(18)
-        host = socket.getfqdn() if self.host in ANYWHERE else self.host
-        return str(Invitation(host, self.port, secret, self._authority.fingerprint)), digest_of(secret)
+        return str(Invitation(*self.place(), secret, self.fingerprint)), digest_of(secret)
+
+    def place(self) -> tuple[str, int]:
+        """Return host and port by which others reach this head."""
+        return socket.getfqdn() if self.host in ANYWHERE else self.host, self.port
+
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint of the cluster's authority."""
+        return self._authority.fingerprint

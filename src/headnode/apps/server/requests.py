@@ -10,7 +10,9 @@ import msgspec
 from headnode.apps.server import (
     dry_run,
     explaining,
+    verbs_access,
     verbs_cluster,
+    verbs_everywhere,
     verbs_groups,
     verbs_jobs,
     verbs_nodes,
@@ -20,6 +22,7 @@ from headnode.apps.server import (
 )
 from headnode.apps.server import wishes as w
 from headnode.apps.server.desk import Desk
+from headnode.apps.server.streaming import Talk
 from headnode.core.formats.nearest import nearest
 from headnode.core.model.errors import BadRequest, HeadnodeError
 from headnode.core.model.user import User
@@ -75,10 +78,32 @@ VERBS: Mapping[str, tuple[type[w.Wish], Verb]] = MappingProxyType(
         "cluster": (w.Wish, verbs_cluster.cluster),
         "params": (w.Wish, verbs_cluster.params),
         "set_params": (w.ParamsWish, verbs_cluster.set_params),
+        "whoami": (w.Wish, verbs_access.whoami),
+        "new_token": (w.NewTokenWish, verbs_access.new_token),
+        "tokens": (w.TokensWish, verbs_access.tokens),
+        "revoke_token": (w.RevokeTokenWish, verbs_access.revoke_token),
+        "audit": (w.AuditWish, verbs_access.audit),
         "down": (w.DownWish, verbs_cluster.down),
     }
 )
 WATCH = "watch_job"
+Begin = Callable[[Desk, User, Any], Awaitable[Talk]]
+STREAMING: Mapping[str, tuple[type[w.Wish], Begin]] = MappingProxyType(
+    {
+        "run_everywhere": (w.RunEverywhereWish, verbs_everywhere.run_everywhere),
+        "run_here": (w.RunHereWish, verbs_everywhere.run_here),
+    }
+)
+"""Verbs that stay: once they are granted a conversation follows, and then the connection ends."""
+
+
+async def begin(desk: Desk, by: User, verb: str, fields: dict[str, Any]) -> Talk:
+    """Return the conversation that follows such a verb.
+
+    Raises:  what refuses it.
+    """
+    kind, grant = STREAMING[verb]
+    return await grant(desk, by, read_wish(kind, verb, fields))
 
 
 def read_request(data: bytes) -> tuple[str, dict[str, Any]]:
@@ -110,20 +135,27 @@ def read_wish(kind: type[w.Wish], verb: str, fields: dict[str, Any]) -> w.Wish:
         ) from None
 
 
-async def answer(desk: Desk, by: User, verb: str, fields: dict[str, Any]) -> Answer:
-    """Return the answer to one request; what refuses it is an answer too."""
-    try:
-        if verb not in VERBS:
-            close = nearest(verb, [*VERBS, WATCH])
-            raise BadRequest(
-                code="verb",
-                what=f"there is no verb {verb!r}",
-                fix=f"did you mean {close!r}?" if close else "",
-            )
-        kind, do = VERBS[verb]
-        return {"ok": True} | await do(desk, by, read_wish(kind, verb, fields))
-    except HeadnodeError as error:
-        return refusal(error)
+async def carry_out(desk: Desk, by: User, verb: str, fields: dict[str, Any]) -> Answer:
+    """Return the answer to one request with a verb that there is.
+
+    Raises:  HeadnodeError, which is an answer too: see `refusal`.
+    """
+    kind, do = VERBS[verb]
+    return {"ok": True} | await do(desk, by, read_wish(kind, verb, fields))
+
+
+def refuse_unknown(verb: str) -> None:
+    """Refuse a verb that there is not.
+
+    Raises:  BadRequest ``verb``.
+    """
+    if verb not in VERBS and verb not in STREAMING and verb != WATCH:
+        close = nearest(verb, [*VERBS, *STREAMING, WATCH])
+        raise BadRequest(
+            code="verb",
+            what=f"there is no verb {verb!r}",
+            fix=f"did you mean {close!r}?" if close else "",
+        )
 
 
 def refusal(error: HeadnodeError) -> Answer:

@@ -95,6 +95,7 @@ async def cluster(desk: Desk, by: User, wish: w.Wish) -> Object:  # noqa: ARG001
             "jobs": count_by_state(desk.cluster, ended),
             "policy": desk.engine.settings.text("SchedulingPolicy"),
             **_plug_ins(desk),
+            "notices": _notices(desk),
             "state_directory": str(desk.state),
             "journal": {
                 "events": desk.engine.number,
@@ -103,6 +104,13 @@ async def cluster(desk: Desk, by: User, wish: w.Wish) -> Object:  # noqa: ARG001
         }
         | show.cluster_counts(desk.cluster, desk.now())
     }
+
+
+def _notices(desk: Desk) -> Object:
+    """Say how many notices wait to be brought, and why the last one that was not brought was not."""
+    if desk.notices is None:
+        return {"waiting": 0, "problem": ""}
+    return {"waiting": desk.notices.waiting(), "problem": desk.notices.problem}
 
 
 def _plug_ins(desk: Desk) -> Object:
@@ -154,6 +162,5 @@ async def down(desk: Desk, by: User, wish: w.DownWish) -> Object:
         while desk.cluster.flows:
             await asyncio.sleep(0.02)
     running = show.cluster_counts(desk.cluster, desk.now())["tasks_running"]
-    if desk.shut_down is not None:
-        desk.shut_down()
+    desk.going_down = True
     return {"running_tasks": running}

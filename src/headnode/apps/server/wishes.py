@@ -162,6 +162,41 @@ class ExportWish(JobWish, frozen=True):
     dialect: str | None = None
 
 
+class RunEverywhereWish(Wish, frozen=True):
+    """run_everywhere.  Nodes that all of `nodes` (a set), `groups`, `states`, `job` and `task` mean.
+
+    `timeout` in seconds, on each node; None: as long as it takes.  `user` None means the asker.
+    """
+
+    command: str
+    nodes: str = ""
+    groups: list[str] = []
+    states: list[str] = []
+    job: int | None = None
+    task: int | None = None
+    exclude: str = ""
+    user: str | None = None
+    work_directory: str = ""
+    environment: dict[str, str] = {}
+    timeout: float | None = None
+
+
+class RunHereWish(Wish, frozen=True):
+    """run_here: the part of `run` on one of its nodes."""
+
+    run: int
+    node: str
+
+
+class ShellWish(JobWish, frozen=True):
+    """shell.  Without `rows` and `columns` there is no terminal; `kind` is that of the terminal, as in TERM."""
+
+    command: str = ""
+    rows: int = 0
+    columns: int = 0
+    kind: str = ""
+
+
 class WatchWish(Wish, frozen=True):
     """watch_job.  `stalled`: watch no longer when nothing more happens by itself."""
 
@@ -204,6 +239,46 @@ class SetNodeWish(Wish, frozen=True):
     groups: list[str] | None = None
     features: list[str] | None = None
     comment: str | None = None
+
+
+class NewTokenWish(Wish, frozen=True):
+    """new_token.  `lifetime` of the token, in seconds."""
+
+    user: str = ""
+    lifetime: float = 90 * 86400.0
+
+
+class TakeLoginWish(Wish, frozen=True):
+    """take_login: what a client without a token begins with."""
+
+    secret: str
+
+
+class TokenWish(Wish, frozen=True):
+    """log_in: what a client of another machine begins with."""
+
+    token: str
+
+
+class TokensWish(Wish, frozen=True):
+    """tokens.  `user` None means the asker, * everybody."""
+
+    user: str | None = None
+
+
+class RevokeTokenWish(Wish, frozen=True):
+    """revoke_token."""
+
+    token: int
+
+
+class AuditWish(Wish, frozen=True):
+    """audit.  `since` in seconds since 1970."""
+
+    job: int | None = None
+    user: str = ""
+    since: float | None = None
+    limit: int = 1000
 
 
 class ParamsWish(Wish, frozen=True):

@@ -28,7 +28,10 @@ def bash_script() -> str:
     for noun, command in every_command():
         options = " ".join(sorted({f"--{option.name}" for option in command.options}))
         cases.append(f"    '{f'{noun} {command.verb}'.strip()}') words='{options}' ;;")
-    return _SCRIPT.replace("@CASES@", "\n".join(cases))
+    nouns = "|".join(f"{noun}\\ *\\ *" for noun in NOUNS)
+    alone = "|".join(f"{verb}\\ *" for verb in PLACES[""])
+    script = _SCRIPT.replace("@NOUNS@", nouns).replace("@ALONE@", alone)
+    return script.replace("@CASES@", "\n".join(cases))
 
 
 _SCRIPT = """\
@@ -36,8 +39,8 @@ _hn() {
   local word=${COMP_WORDS[COMP_CWORD]} before words=
   before=${COMP_WORDS[*]:1:COMP_CWORD-1}
   case $before in
-    job\\ *\\ *|task\\ *\\ *|node\\ *\\ *|cluster\\ *\\ *) before="${COMP_WORDS[1]} ${COMP_WORDS[2]}" ;;
-    up\\ *|down\\ *|check\\ *|version\\ *|completion\\ *) before=${COMP_WORDS[1]} ;;
+    @NOUNS@) before="${COMP_WORDS[1]} ${COMP_WORDS[2]}" ;;
+    @ALONE@) before=${COMP_WORDS[1]} ;;
   esac
   case $before in
 @CASES@

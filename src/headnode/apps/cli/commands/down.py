@@ -19,7 +19,8 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
     process = client.ask("ping")["pid"]
     answer = client.ask("down", cancel_jobs=asked.flag("cancel-jobs") or None)
     client.close()
-    _wait_for_end_of(process)
+    if client.login is None:
+        _wait_for_end_of(process)
     running = answer["running_tasks"]
     said = "The head has ended."
     if running:

@@ -43,6 +43,8 @@ def _directory(asked: "Asked", client: "Client") -> str:
     """Return where to start: where the user said, else the user's own place, never another's head."""
     from headnode.apps.client.where import own_state_directory
 
+    if (asked.text("scheduler") or asked.text("state-directory")) and client.login is not None:
+        raise usage("a head is started on its own machine", "log in there, and start it: hn up")
     said = (asked.text("state-directory"), asked.text("scheduler"), os.environ.get("HEADNODE_STATE"))
     return client.state_directory if any(said) else own_state_directory(os.environ, os.geteuid())
 

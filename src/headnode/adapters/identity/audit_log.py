@@ -1,0 +1,121 @@
+"""A file that is only appended to, one JSON object on each line; what is said to be written is on the disk.
+
+It may be moved away at any time: the next line goes into a new file of that name.
+"""
+
+import asyncio
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from headnode.core.model.errors import Unavailable
+
+log = logging.getLogger("headnode.audit")
+
+ROOM = 1 << 20  # bytes that the file system must have left before anything is changed
+_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+class AuditLog:
+    """Lines of many requests are written together, with one wait for the disk."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: int | None = None
+        self._unwritten = b""  # what could not be written stays, and goes first
+        self._waiting: list[asyncio.Future[None]] = []
+        self._writer: asyncio.Task[None] | None = None
+
+    def make_ready(self) -> None:
+        """See to it that there is a file with room; called before anything is changed.
+
+        Raises:  Unavailable ``audit``; then nothing must be changed.
+        """
+        try:
+            self._write()
+            room = os.fstatvfs(self._open())
+        except OSError as error:
+            raise self._trouble(error.strerror or str(error)) from None
+        if room.f_bavail * room.f_frsize < ROOM:
+            raise self._trouble("there is no room left for it")
+
+    async def append(self, entry: dict[str, Any]) -> None:
+        """Write one line; return when it is on the disk.
+
+        Raises:  Unavailable ``audit-late``: what it tells of has happened; the line is written later.
+        """
+        self._unwritten += msgspec.json.encode(entry) + b"\n"
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(done)
+        if self._writer is None or self._writer.done():
+            self._writer = asyncio.create_task(self._write_all())
+        await done
+
+    async def _write_all(self) -> None:
+        """Write until nothing waits; who comes while the disk works is in the next round."""
+        await asyncio.sleep(0)  # all that is answered in this turn of the loop goes together
+        while self._waiting:
+            waiting, self._waiting = self._waiting, []
+            trouble: Unavailable | None = None
+            try:
+                self._write()
+                await asyncio.to_thread(os.fdatasync, self._open())
+            except OSError as error:
+                log.critical("the audit log %s cannot be written: %s", self._path, error)
+                trouble = self._late(error.strerror or str(error))
+            for done in waiting:
+                if done.done():
+                    continue
+                if trouble is None:
+                    done.set_result(None)
+                else:
+                    done.set_exception(trouble)
+
+    def _write(self) -> None:
+        """Write all there is.
+
+        Raises:  OSError; what was not written stays.
+        """
+        self._reopen()
+        while self._unwritten:
+            self._unwritten = self._unwritten[os.write(self._open(), self._unwritten) :]
+
+    def _reopen(self) -> None:
+        """Use the file of our name, if ours was moved away."""
+        if self._file is not None:
+            try:
+                there, ours = self._path.lstat(), os.fstat(self._file)
+            except FileNotFoundError:
+                there = None
+            if there is None or (there.st_dev, there.st_ino) != (ours.st_dev, ours.st_ino):
+                self.close()
+        self._open()
+
+    def _open(self) -> int:
+        if self._file is None:
+            self._file = os.open(self._path, _FLAGS, 0o600)
+            os.fchmod(self._file, 0o600)
+        return self._file
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _trouble(self, why: str) -> Unavailable:
+        return Unavailable(
+            code="audit",
+            what=f"the audit log {str(self._path)!r} cannot be written: {why}; so nothing was changed",
+            fix="an administrator of the head's machine must see to it; looking works all the while",
+        )
+
+    def _late(self, why: str) -> Unavailable:
+        return Unavailable(
+            code="audit-late",
+            what=f"this was done, but the audit log {str(self._path)!r} cannot be written: {why}",
+            fix="do not ask for it again; nothing more is changed until the log can be written",
+        )

@@ -1,0 +1,44 @@
+"""The users that this machine knows, by name."""
+
+import grp
+import os
+import pwd
+from typing import NamedTuple
+
+from headnode.core.model.errors import NotFound
+
+
+class Account(NamedTuple):
+    """A user of this machine, as its user database says."""
+
+    name: str
+    uid: int
+    gid: int
+
+
+def account(name: str) -> Account:
+    """Return the user of this name.
+
+    Raises:  NotFound ``no-such-user``.
+    """
+    try:
+        found = pwd.getpwnam(name)
+    except (KeyError, ValueError):  # a name with a zero byte is a ValueError
+        raise NotFound(
+            code="no-such-user",
+            what=f"there is no user {name!r} on this machine",
+            fix="see: getent passwd",
+        ) from None
+    return Account(found.pw_name, found.pw_uid, found.pw_gid)
+
+
+def groups_of(user: Account) -> frozenset[str]:
+    """Return the names of all groups of a user; those without a name are left out."""
+    return frozenset(name for number in os.getgrouplist(user.name, user.gid) if (name := _group_name(number)))
+
+
+def _group_name(number: int) -> str:
+    try:
+        return grp.getgrgid(number).gr_name
+    except KeyError:
+        return ""

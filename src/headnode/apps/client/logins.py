@@ -1,0 +1,131 @@
+"""The heads of other machines that this user has logged in to, with his tokens, in a file for him alone.
+
+Source:  XDG Base Directory Specification.
+"""
+# ruff: noqa: PTH103, PTH105, PTH120 (pathlib costs 6 ms of every command)
+
+import os
+
+from headnode.apps.client.json_text import read_json, write_json
+from headnode.apps.client.where import login_file
+from headnode.core.model.errors import HeadnodeError, NotAllowed, NotFound, Unavailable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_FIELDS = ("host", "port", "cluster", "user", "number", "token", "expires", "authority")
+
+
+class Login:
+    """A head, and the token that says to it who we are.  `expires` in seconds since 1970."""
+
+    __slots__ = _FIELDS
+
+    def __init__(
+        self,
+        *,
+        host: str,
+        port: int,
+        cluster: str,
+        user: str,
+        number: int,
+        token: str,
+        expires: float,
+        authority: str,
+    ) -> None:
+        self.host, self.port, self.cluster, self.user = host, port, cluster, user
+        self.number, self.token, self.expires, self.authority = number, token, expires, authority
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+    def is_called(self, name: str) -> bool:
+        """Whether somebody may mean this head by a name: an address, a host, its first word, or a cluster."""
+        name = name.lower()
+        host = self.host.lower()
+        short = host.partition(".")[0] if not host.replace(".", "").isdigit() else host
+        return name in (self.address.lower(), host, short, self.cluster.lower())
+
+
+def logins(environ: "Mapping[str, str]") -> "list[Login]":
+    """Return all logins, the newest first.
+
+    Raises:  NotAllowed ``login-file`` when others can read it; Unavailable ``login-file`` when it is damaged.
+    """
+    path = login_file(environ)
+    try:
+        number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise _unreadable(path, error.strerror or str(error)) from None
+    with os.fdopen(number, "rb") as file:
+        found = os.fstat(file.fileno())
+        if found.st_mode & 0o077 or found.st_uid not in (0, os.geteuid()):
+            raise NotAllowed(
+                code="login-file",
+                what=f"{path!r} is not for you alone, and who reads it can speak as you",
+                fix=f"revoke the tokens in it (hn token list on the head), then: chmod 600 {path}",
+            )
+        text = file.read().decode(errors="replace")
+    try:
+        return [Login(**{name: each[name] for name in _FIELDS}) for each in read_json(text)["logins"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise _unreadable(path, f"it is damaged: {error}") from None
+
+
+def login_named(environ: "Mapping[str, str]", name: str) -> Login:
+    """Return the login of the head that is called so; the newest of several.
+
+    Raises:  NotFound ``not-logged-in``; as `logins`.
+    """
+    for login in logins(environ):
+        if login.is_called(name):
+            return login
+    raise NotFound(
+        code="not-logged-in",
+        what=f"you have not logged in to a head node {name!r}",
+        fix="on that machine: hn token new; then paste the line that it prints here",
+    )
+
+
+def keep(environ: "Mapping[str, str]", login: Login) -> str:
+    """Keep a login as the newest, in place of one of the same head; return the file."""
+    rest = [each for each in logins(environ) if each.address != login.address]
+    return _write(environ, [login, *rest])
+
+
+def forget(environ: "Mapping[str, str]", login: Login) -> None:
+    """Forget a login."""
+    _write(environ, [each for each in logins(environ) if each.address != login.address])
+
+
+def _write(environ: "Mapping[str, str]", all_of_them: "Sequence[Login]") -> str:
+    path = login_file(environ)
+    text = write_json({"logins": [{name: getattr(each, name) for name in _FIELDS} for each in all_of_them]})
+    scratch = f"{path}.{os.getpid()}.new"
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        number = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(number, "w", encoding="utf-8") as file:
+            file.write(text + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(scratch, path)
+    except OSError as error:
+        raise Unavailable(
+            code="login-file",
+            what=f"{path!r} cannot be written: {error.strerror}",
+            fix="let this user write there",
+        ) from None
+    return path
+
+
+def _unreadable(path: str, why: str) -> HeadnodeError:
+    return Unavailable(
+        code="login-file", what=f"{path!r} cannot be read: {why}", fix="take it away and log in again"
+    )

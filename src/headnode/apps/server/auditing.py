@@ -1,0 +1,44 @@
+"""What the audit log says of a request: who asked, from where, for what, about what, and what came of it."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from headnode.core.model.quantities import Instant
+from headnode.core.model.user import User
+
+_ABOUT = ("job", "task", "instance", "group", "node", "nodes", "name", "user", "owner", "token", "template")
+"""The fields of requests that say what they are about.  What jobs run is not written down."""
+DONE = "done"
+
+
+def entry(
+    now: Instant, user: User | None, origin: str, verb: str, fields: dict[str, Any], outcome: str
+) -> dict[str, Any]:
+    """Return the line of a request; `user` None: nobody who is known."""
+    said: dict[str, Any] = {
+        "when": datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds"),
+        "user": user.name if user is not None else "",
+        "uid": user.uid if user is not None else None,
+        "from": origin,
+        "verb": verb,
+    }
+    said |= {name: fields[name] for name in _ABOUT if _is_plain(fields.get(name))}
+    if isinstance(values := fields.get("values"), dict):
+        said["parameters"] = {str(name): value for name, value in values.items()}
+    if isinstance(terms := fields.get("terms"), dict) and "user" in terms:
+        said["user_asked"] = terms["user"]
+    return said | {"outcome": outcome}
+
+
+def about_answer(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return what an answer tells of the thing that was made or changed."""
+    return {name: answer[name] for name in ("job", "jobs", "token") if _is_plain(answer.get(name))}
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, list):
+        return len(value) <= _MOST and all(isinstance(each, str | int) for each in value)
+    return isinstance(value, str | int) and (not isinstance(value, str) or len(value) <= _MOST)
+
+
+_MOST = 1000  # characters, or things, that a line says of a field

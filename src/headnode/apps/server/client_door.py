@@ -1,0 +1,158 @@
+"""Clients of other machines: a login is taken for a token, and a token says who asks.
+
+They come to the port of the nodes and are told apart by the protocol that they ask for in the handshake.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections import Counter
+from typing import Any
+
+from headnode.adapters.nodes.framing import read_frame
+from headnode.adapters.nodes.joining import digest_of
+from headnode.adapters.nodes.keeping_alive import keep_alive
+from headnode.apps.server.auditing import entry
+from headnode.apps.server.callers import TokenCaller
+from headnode.apps.server.conversation import Conversation, send
+from headnode.apps.server.desk import Desk
+from headnode.apps.server.requests import read_request, read_wish, refusal
+from headnode.apps.server.watching import Watchers
+from headnode.apps.server.wishes import TakeLoginWish, TokenWish
+from headnode.core.lifecycle import commands as c
+from headnode.core.lifecycle.events import TokenMade
+from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, Unavailable
+
+log = logging.getLogger("headnode.clients")
+
+PATIENCE = 15.0  # seconds that somebody has to say who he is
+LARGEST_GREETING = 4096  # bytes of what he says
+MOST_STRANGERS = 100  # who have not said yet who they are
+MOST_CLIENTS = 1_000
+MOST_OF_ONE = 100  # connections of one user
+LARGE_AT_ONCE = 2  # large requests that are read at the same time
+
+
+class ClientDoor:
+    """Serves every client of other machines.  A bad one costs its own connection only."""
+
+    def __init__(self, desk: Desk, watchers: Watchers) -> None:
+        self._desk, self._watchers = desk, watchers
+        self._strangers = 0
+        self._clients: Counter[str] = Counter()  # connections of each user
+        self._turns = asyncio.Semaphore(LARGE_AT_ONCE)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection until it is over."""
+        address = _address(writer)
+        keep_alive(writer)
+        try:
+            if self._strangers >= MOST_STRANGERS:
+                raise _full()
+            caller = await self._greet(reader, writer, address)
+            if caller is not None:
+                await self._serve_known(caller, reader, writer)
+        except HeadnodeError as error:
+            log.warning("a client at %s was turned away: %s", address, error)
+            send(writer, refusal(error))
+        except (ConnectionError, TimeoutError) as error:
+            log.info("a client at %s is gone: %s", address, error or "it was too slow")
+        finally:
+            writer.close()
+
+    async def _greet(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: str
+    ) -> TokenCaller | None:
+        """Return who it is; None: he has got what he came for.
+
+        Raises:  NotAllowed ``token`` and ``login``; BadRequest.
+        """
+        self._strangers += 1
+        try:
+            async with asyncio.timeout(PATIENCE):
+                data = await read_frame(reader, LARGEST_GREETING)
+        finally:
+            self._strangers -= 1
+        if data is None:
+            return None
+        verb, fields = read_request(data)
+        match verb:
+            case "take_login":
+                send(writer, await self._take(fields, address))
+                return None
+            case "log_in":
+                return await self._known(fields, address)
+        raise BadRequest(
+            code="log-in",
+            what=f"a client of another machine begins with log_in, not with {verb!r}",
+            fix="hn login",
+        )
+
+    async def _take(self, fields: dict[str, Any], address: str) -> dict[str, Any]:
+        """Give a token for a login."""
+        wish = read_wish(TakeLoginWish, "take_login", fields)
+        if not isinstance(wish, TakeLoginWish):
+            raise BadRequest(code="request", what="no login is shown")
+        self._desk.audit.make_ready()
+        token = secrets.token_urlsafe(32)
+        take = c.TakeLogin(login=digest_of(wish.secret), digest=digest_of(token), address=address)
+        try:
+            made = next(event for event in await self._desk.ask(take) if isinstance(event, TokenMade))
+        except NotAllowed as error:
+            await self._tell_audit(address, "take_login", error.code)
+            raise
+        await self._tell_audit(address, "take_login", "done", user=made.user, token=made.token)
+        return {
+            "ok": True,
+            "token": token,
+            "number": made.token,
+            "user": made.user,
+            "expires": made.expires,
+            "cluster": self._desk.name,
+        }
+
+    async def _known(self, fields: dict[str, Any], address: str) -> TokenCaller:
+        wish = read_wish(TokenWish, "log_in", fields)
+        digest = digest_of(wish.token if isinstance(wish, TokenWish) else "")
+        try:
+            await self._desk.ask(c.UseToken(digest=digest, address=address))
+            return TokenCaller(self._desk, self._desk.roles, digest, address)
+        except NotAllowed as error:
+            await self._tell_audit(address, "log_in", error.code)
+            raise
+
+    async def _tell_audit(self, address: str, verb: str, outcome: str, **about: object) -> None:
+        try:
+            line = entry(self._desk.now(), None, address, verb, about, outcome)
+            await self._desk.audit.append(line)
+        except Unavailable as error:
+            log.critical("%s", error)
+
+    async def _serve_known(
+        self, caller: TokenCaller, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        user = caller.user()
+        if self._clients[user.name] >= MOST_OF_ONE or self._clients.total() >= MOST_CLIENTS:
+            raise _full()
+        self._clients[user.name] += 1
+        try:
+            send(writer, {"ok": True, "user": user.name, "cluster": self._desk.name})
+            await Conversation(
+                self._desk, self._watchers, caller, (reader, writer), turns=self._turns
+            ).go_on()
+        finally:
+            self._clients[user.name] -= 1
+            self._clients += Counter()  # forgets those who are gone
+
+
+def _address(writer: asyncio.StreamWriter) -> str:
+    peer = writer.get_extra_info("peername")
+    return str(peer[0]) if isinstance(peer, tuple) and peer else "?"
+
+
+def _full() -> Unavailable:
+    return Unavailable(
+        code="too-many-clients",
+        what="the head has too many clients at the moment",
+        fix="try again in a while",
+    )

@@ -1,0 +1,197 @@
+"""The protocol of clients on a stream: length-prefixed JSON, requests answered in order.
+
+It is the same for clients of this machine and of others; only how they are known differs.
+Source:  docs/contracts/01-local-protocol.md.
+"""
+
+import asyncio
+import contextlib
+import logging
+from typing import Any
+
+import msgspec
+
+from headnode.adapters.nodes.framing import HEADER, frame, read_frame
+from headnode.apps.server import verbs_jobs
+from headnode.apps.server.access import access_to, admit
+from headnode.apps.server.auditing import DONE, about_answer, entry
+from headnode.apps.server.callers import Caller
+from headnode.apps.server.desk import Desk
+from headnode.apps.server.requests import (
+    STREAMING,
+    WATCH,
+    begin,
+    carry_out,
+    read_request,
+    read_wish,
+    refusal,
+    refuse_unknown,
+)
+from headnode.apps.server.streaming import Channel, Talk
+from headnode.apps.server.watching import Watchers
+from headnode.apps.server.wishes import WatchWish
+from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed
+from headnode.core.model.user import User
+
+log = logging.getLogger("headnode.server")
+
+LARGEST_REQUEST = 64 * 1024 * 1024  # bytes
+BETWEEN_UPDATES = 0.1  # seconds
+LARGE = 1 << 20  # bytes of a request from another machine that has to wait for its turn
+SLOWEST = 60.0  # seconds from the first byte of such a request to its last
+UNREAD = 300.0  # seconds that a client of another machine may leave an answer unread
+
+Fields = dict[str, Any]
+
+
+class Conversation:
+    """One client's requests."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        watchers: Watchers,
+        caller: Caller,
+        streams: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+        turns: asyncio.Semaphore | None = None,
+    ) -> None:
+        """`turns`: for how many large requests of other machines there is room; None: this one is near."""
+        self._desk, self._watchers, self._caller, self._turns = desk, watchers, caller, turns
+        self._reader, self._writer = streams
+
+    async def go_on(self) -> None:
+        """Answer requests until the client goes away.
+
+        Raises:  BadRequest ``frame``; ConnectionError; TimeoutError for a client that is too slow.
+        """
+        while (data := await self._next()) is not None:
+            talk = await self._one(data)
+            await self._drain()
+            if talk is not None:  # it takes the connection over, to its end
+                await talk(Channel(self._reader, self._writer))
+                return
+
+    async def _next(self) -> bytes | None:
+        if self._turns is None:
+            return await read_frame(self._reader, LARGEST_REQUEST)
+        try:
+            header = await self._reader.readexactly(HEADER)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return None
+        size = int.from_bytes(header, "big")
+        if size > LARGEST_REQUEST:
+            raise BadRequest(
+                code="frame",
+                what=f"a message of {size} bytes is too large",
+                fix=f"send at most {LARGEST_REQUEST} bytes",
+            )
+        async with self._turns if size > LARGE else contextlib.nullcontext():
+            async with asyncio.timeout(SLOWEST):
+                try:
+                    return await self._reader.readexactly(size)
+                except asyncio.IncompleteReadError:
+                    raise BadRequest(code="frame", what="the stream ended inside a message") from None
+
+    async def _drain(self) -> None:
+        async with asyncio.timeout(None if self._turns is None else UNREAD):
+            await self._writer.drain()
+
+    async def _one(self, data: bytes) -> Talk | None:
+        """Answer one request; return the conversation that follows it, if one does."""
+        try:
+            verb, fields = read_request(data)
+            refuse_unknown(verb)
+        except HeadnodeError as error:
+            self._send(refusal(error))
+            return None
+        user: User | None = None
+        try:
+            user = self._caller.user()
+            self._admit(user, verb)
+            if verb == WATCH:
+                await self._watch(user, fields)
+                return None
+            if verb in STREAMING:
+                talk = await begin(self._desk, user, verb, dict(fields))
+                await self._tell_audit(user, verb, fields, None)
+                return talk
+            answer = await carry_out(self._desk, user, verb, dict(fields))
+        except HeadnodeError as error:
+            await self._tell_audit(user, verb, fields, error)
+            self._send(refusal(error))
+            return None
+        try:
+            await self._tell_audit(user, verb, {**fields, **about_answer(answer)}, None)
+        except HeadnodeError as error:
+            answer = refusal(error)
+        self._send(answer)
+        if self._desk.going_down and self._desk.shut_down is not None:
+            self._desk.shut_down()  # not before the one who asked for it has his answer
+        return None
+
+    def _admit(self, user: User, verb: str) -> None:
+        """Let through who may use the verb, if it can be written down that he did.
+
+        Raises:  NotAllowed; Unavailable ``audit``.
+        """
+        admit(user, verb, near=self._caller.near)
+        if access_to(verb).changes:
+            self._desk.audit.make_ready()
+
+    async def _tell_audit(
+        self, user: User | None, verb: str, fields: Fields, no: HeadnodeError | None
+    ) -> None:
+        """Write down what was changed, what should have been, and who asked for what is not his to ask for.
+
+        Raises:  Unavailable ``audit-late`` when what was changed cannot be written down.
+        """
+        if not (access_to(verb).changes or isinstance(no, NotAllowed)):
+            return
+        outcome = DONE if no is None else no.code
+        line = entry(self._desk.now(), user, self._caller.origin, verb, fields, outcome)
+        if no is None:
+            await self._desk.audit.append(line)
+            return
+        with contextlib.suppress(HeadnodeError):  # nothing was changed; the line is written when it can be
+            await self._desk.audit.append(line)
+
+    async def _watch(self, user: User, fields: Fields) -> None:
+        """Send all jobs now and at the end, and those that changed ten times a second at most, until then."""
+        wish = read_wish(WatchWish, WATCH, fields)
+        watched = wish if isinstance(wish, WatchWish) else WatchWish(job=[])
+        jobs = watched.job if isinstance(watched.job, list) else [watched.job]
+        bell, changed = self._watchers.watch(jobs), set(jobs)
+        try:
+            while True:
+                user = self._caller.user()  # a token may have been revoked meanwhile
+                shown, done = await verbs_jobs.watch(self._desk, user, watched, changed)
+                self._send({"ok": True, "jobs": shown, "done": done})
+                await self._drain()
+                if done:
+                    return
+                await bell.wait()
+                await self._pause(jobs, bell)
+                changed = bell.take()
+        finally:
+            self._watchers.leave(jobs, bell)
+
+    async def _pause(self, jobs: list[int], bell: asyncio.Event) -> None:
+        """Let changes gather before the next update, unless the jobs are over: then nobody should wait."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + BETWEEN_UPDATES
+        while any(job in self._desk.cluster.jobs for job in jobs) and loop.time() < until:
+            bell.clear()
+            try:
+                async with asyncio.timeout_at(until):
+                    await bell.wait()
+            except TimeoutError:
+                return
+
+    def _send(self, message: Fields) -> None:
+        send(self._writer, message)
+
+
+def send(writer: asyncio.StreamWriter, message: Fields) -> None:
+    """Send one answer, unless nobody is there to get it."""
+    if not writer.is_closing():
+        writer.write(frame(msgspec.json.encode(message)))

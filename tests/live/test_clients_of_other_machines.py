@@ -1,0 +1,327 @@
+"""Clients of other machines: by token over TLS every verb works as on the head, and nobody else comes in."""
+
+import json
+import os
+import socket
+import ssl
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from joined_nodes import JoinedNode, free_address, invite, wait_for_state
+
+from headnode.adapters.identity.head_name import CLIENT, HEAD_NAME
+from headnode.adapters.nodes.identity import read_address, read_invitation
+from headnode.apps.client.client import Client
+from headnode.apps.client.logging_in import take
+from headnode.apps.client.logins import Login, keep, logins
+from headnode.apps.client.secure import dial
+from headnode.core.model.errors import HeadnodeError, NotAllowed, Refused
+from heads import PATIENCE, RealHead, real_head
+
+
+@pytest.fixture
+def head(tmp_path: Path) -> Iterator[RealHead]:
+    with real_head(tmp_path, nodes=1, listen=free_address()) as found:
+        yield found
+
+
+def offered(head: RealHead, **wish: Any) -> str:
+    """Return the line that lets somebody log in."""
+    line: str = head.ask("new_token", **wish)["login"]
+    return line
+
+
+def logged_in(head: RealHead, **wish: Any) -> Login:
+    return take(offered(head, **wish))
+
+
+def works(login: Login) -> None:
+    """See that the head still serves who may come in."""
+    client = Client(login)
+    assert client.ask("ping")
+    client.close()
+
+
+def refused(client: Client, question: str = "ping", **fields: Any) -> str:
+    with pytest.raises(HeadnodeError) as error:
+        client.ask(question, **fields)
+    return error.value.code
+
+
+def hn(home: Path, *words: str, given: str = "") -> "subprocess.CompletedProcess[str]":
+    """Run a command as on another machine: with no head there."""
+    environ = {
+        "HOME": str(home),
+        "PATH": os.environ["PATH"],
+        "XDG_STATE_HOME": str(home / "state"),
+        "XDG_CONFIG_HOME": str(home / "config"),
+        **{name: value for name, value in os.environ.items() if name == "HEADNODE_TESTS"},
+    }
+    command = [sys.executable, "-m", "headnode.apps.cli", *words]
+    return subprocess.run(
+        command, env=environ, input=given, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+
+
+def test_after_a_login_commands_work_as_on_the_head(head: RealHead, tmp_path: Path) -> None:
+    home = tmp_path / "elsewhere"
+    home.mkdir()
+    said = hn(home, "login", given=f"hn login {offered(head)}\n")
+    assert said.returncode == 0, said.stderr
+    name = read_invitation(offered(head)).host
+    there = ("--scheduler", name)
+    done = hn(home, "job", "submit", *there, "--wait", "echo", "far", "away")
+    assert done.returncode == 0, done.stderr
+    assert "far away" in done.stdout
+    followed = hn(home, "task", "output", "1.1", "--follow", *there)
+    assert followed.stdout == "far away\n"
+    assert hn(home, "logout", name).returncode == 0
+    assert "have not logged in" in hn(home, "job", "list", *there).stderr
+
+
+def test_a_login_tells_the_token_to_nobody_but_its_file(head: RealHead, tmp_path: Path) -> None:
+    environ = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
+    path = keep(environ, logged_in(head))
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600  # noqa: PTH116
+    token = logins(environ)[0].token
+    kept = b"".join(file.read_bytes() for file in head.state.iterdir() if file.is_file())
+    assert token.encode() not in kept
+    assert token not in head.log()
+
+
+def test_a_login_file_that_others_can_read_is_refused(head: RealHead, tmp_path: Path) -> None:
+    environ = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
+    path = Path(keep(environ, logged_in(head)))
+    path.chmod(0o640)
+    with pytest.raises(NotAllowed) as error:
+        logins(environ)
+    assert error.value.code == "login-file"
+
+
+def test_a_login_is_taken_once(head: RealHead) -> None:
+    line = offered(head)
+    take(line)
+    with pytest.raises(Refused) as error:
+        take(line)
+    assert error.value.code == "login"
+
+
+def test_wrong_and_revoked_tokens_are_refused_at_once(head: RealHead) -> None:
+    login = logged_in(head)
+    client, other = Client(login), Client(login)
+    assert client.ask("whoami")["user"] == head.ask("whoami")["user"]
+    other.ask("revoke_token", token=login.number)
+    assert refused(client) == "token"  # on the connection that is open
+    client.close()
+    assert refused(client) == "token"
+    other.close()
+    login.token = "x" * len(login.token)
+    assert refused(Client(login)) == "token"
+
+
+def test_an_expired_token_is_refused_where_it_is_in_use(head: RealHead) -> None:
+    client = Client(logged_in(head, lifetime=1.0))
+    assert client.ask("ping")
+    deadline = time.monotonic() + PATIENCE
+    code = ""
+    while not code and time.monotonic() < deadline:
+        try:
+            client.ask("ping")
+        except HeadnodeError as error:
+            code = error.code
+    assert code == "token"
+    client.close()
+
+
+def test_a_token_of_another_cluster_is_refused(head: RealHead, tmp_path: Path) -> None:
+    login = logged_in(head)
+    with real_head(tmp_path / "other", nodes=0, listen=free_address()) as other:
+        stranger = logged_in(other)
+        assert (
+            refused(Client(_at(stranger, login))) == "wrong-head"
+        )  # its authority does not vouch for this head
+        stranger.authority = login.authority
+        assert refused(Client(_at(stranger, login))) == "token"
+
+
+def _at(login: Login, place: Login) -> Login:
+    login.host, login.port = place.host, place.port
+    return login
+
+
+def test_a_token_makes_no_tokens(head: RealHead) -> None:
+    client = Client(logged_in(head))
+    assert refused(client, "new_token") == "not-here"
+    client.close()
+
+
+def test_following_a_job_ends_when_the_token_is_revoked(head: RealHead) -> None:
+    login = logged_in(head)
+    client = Client(login)
+    job = head.submit("sleep 60")
+    head.wait_for(job, "Running")
+    updates = client.follow("watch_job", job=job)
+    next(updates)
+    head.ask("revoke_token", token=login.number)
+    head.ask("set_progress", job=job, percent=50)
+    with pytest.raises(Refused) as error:
+        for _ in updates:
+            pass
+    assert error.value.code == "token"
+    head.ask("cancel_job", job=job, force=True)
+
+
+def test_large_jobs_and_answers_go_both_ways(head: RealHead) -> None:
+    client = Client(logged_in(head))
+    head.ask("pause_node", node=head.ask("nodes")["nodes"][0]["name"])
+    tasks = [{"command": f"true {number} " + "x" * 1000} for number in range(2000)]
+    job = client.ask("submit_job", tasks=tasks)["job"]
+    assert len(client.ask("tasks", job=job, limit=10_000)["tasks"]) == len(tasks)
+    client.ask("cancel_job", job=job)
+    client.close()
+
+
+def test_a_certificate_of_a_node_opens_nothing_for_clients_and_a_token_nothing_for_nodes(
+    head: RealHead, tmp_path: Path
+) -> None:
+    login = logged_in(head)
+    node = JoinedNode(tmp_path / "nodes", "far")
+    assert node.join(invite(head, approve=True)).returncode == 0
+    identity = node.state / "identity"
+    with _tls(login, alpn=CLIENT, certificate=identity) as stream:
+        _say(stream, json.dumps({"do": "log_in", "token": login.token}).encode())
+        assert stream.recv(1) == b""
+    with _tls(login) as stream:  # without the word of clients: the door of nodes
+        _say(stream, json.dumps({"do": "log_in", "token": login.token}).encode())
+        assert stream.recv(1) == b""
+    works(login)
+
+
+def _tls(login: Login, alpn: str = "", certificate: Path | None = None) -> ssl.SSLSocket:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(cadata=login.authority)
+    if alpn:
+        context.set_alpn_protocols([alpn])
+    if certificate is not None:
+        context.load_cert_chain(certificate / "node.pem", certificate / "node.key")
+    plain = socket.create_connection((login.host, login.port), PATIENCE)
+    return context.wrap_socket(plain, server_hostname=HEAD_NAME)
+
+
+def _say(stream: "ssl.SSLSocket | socket.socket", body: bytes) -> None:
+    stream.sendall(len(body).to_bytes(4, "big") + body)
+
+
+GARBAGE = {
+    "too large": (5000).to_bytes(4, "big"),
+    "no JSON": (4).to_bytes(4, "big") + b"\xff\x00{{",
+    "no object": (2).to_bytes(4, "big") + b"[]",
+    "another verb": (16).to_bytes(4, "big") + b'{"do": "nodes" }',
+    "no token": (16).to_bytes(4, "big") + b'{"do": "log_in"}',
+    "a token of another kind": (28).to_bytes(4, "big") + b'{"do": "log_in", "token": 1 }',
+}
+
+
+@pytest.mark.parametrize("words", GARBAGE.values(), ids=GARBAGE)
+def test_what_is_no_greeting_ends_its_own_connection(head: RealHead, words: bytes) -> None:
+    login = logged_in(head)
+    with _tls(login, alpn=CLIENT) as stream:
+        stream.sendall(words)
+        size = int.from_bytes(stream.recv(4), "big")
+        answer = json.loads(_exactly(stream, size))
+        assert answer["ok"] is False
+        assert stream.recv(1) == b""
+    works(login)
+
+
+def test_a_frame_too_large_ends_its_own_connection(head: RealHead) -> None:
+    login = logged_in(head)
+    connection = dial(login.host, login.port, login.authority)
+    connection.send({"do": "log_in", "token": login.token})
+    assert connection.receive()["ok"]
+    stream = connection._socket
+    stream.sendall((1 << 30).to_bytes(4, "big"))
+    assert connection.receive()["code"] == "frame"
+    with pytest.raises(EOFError):
+        connection.receive()
+    connection.close()
+    works(login)
+
+
+def test_clients_that_stall_in_a_large_request_hold_no_memory_and_nobody_up(head: RealHead) -> None:
+    login = logged_in(head)
+    before = _memory(head)
+    stalled = []
+    for _ in range(20):
+        connection = dial(login.host, login.port, login.authority)
+        connection.send({"do": "log_in", "token": login.token})
+        assert connection.receive()["ok"]
+        connection._socket.sendall((60 << 20).to_bytes(4, "big") + b"x" * 1000)
+        stalled.append(connection)
+    works(login)
+    assert _memory(head) - before < 64 << 20
+    for connection in stalled:
+        connection.close()
+
+
+def _memory(head: RealHead) -> int:
+    pages = Path(f"/proc/{head.process.pid}/statm").read_text().split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _exactly(stream: ssl.SSLSocket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        piece = stream.recv(size - len(data))
+        assert piece, "the head hung up"
+        data += piece
+    return data
+
+
+def test_output_on_another_machine_is_read_by_token_too(head: RealHead, tmp_path: Path) -> None:
+    node = JoinedNode(tmp_path / "nodes", "far")
+    assert node.join(invite(head, approve=True)).returncode == 0
+    node.start()
+    try:
+        wait_for_state(head, "far", "Ready")
+        client = Client(logged_in(head))
+        job = client.ask("submit_job", terms={"requestednodes": "far"}, tasks=[{"command": "echo x"}])["job"]
+        assert head.wait(job)["state"] == "Finished"
+        assert client.ask("read_output", job=job, task=1)["size"] == 2
+        client.close()
+    finally:
+        node.stop()
+
+
+def test_the_rule_which_head_is_asked(tmp_path: Path) -> None:
+    from headnode.apps.client.where import head_to_ask
+
+    environ = {"XDG_CONFIG_HOME": str(tmp_path / "config"), "XDG_STATE_HOME": str(tmp_path / "state")}
+    old, new = (
+        Login(
+            host=host, port=5817, cluster=cluster, user="u", number=1, token="t", expires=0.0, authority="a"
+        )
+        for host, cluster in (("head.example.org", "blue"), ("192.0.2.1", "red"))
+    )
+    keep(environ, old)
+    keep(environ, new)
+    assert head_to_ask(environ, 4242).address == new.address  # type: ignore[union-attr]
+    for name in ("blue", "HEAD", "head.example.org", "head.example.org:5817"):
+        assert head_to_ask(environ, 4242, scheduler=name).address == old.address  # type: ignore[union-attr]
+    assert head_to_ask({**environ, "CCP_SCHEDULER": "red"}, 4242).address == new.address  # type: ignore[union-attr]
+    (tmp_path / "state" / "headnode").mkdir(parents=True)
+    (tmp_path / "state" / "headnode" / "head.sock").touch()
+    assert head_to_ask(environ, 4242) == str(tmp_path / "state" / "headnode")
+
+
+def test_addresses_with_colons_are_written_in_brackets() -> None:
+    login = Login(
+        host="2001:db8::1", port=7, cluster="c", user="u", number=1, token="t", expires=0.0, authority="a"
+    )
+    assert read_address(login.address, "x") == ("2001:db8::1", 7)
