@@ -17,7 +17,8 @@ from headnode.core.model.errors import Refused, Unavailable
 from headnode.core.model.quantities import NEVER, Instant
 from headnode.core.scheduling.decision import Plan
 from headnode.core.scheduling.view import View
-from headnode.engine.passes import commands_of
+from headnode.engine.constraining import constrain
+from headnode.engine.offers import Offers
 from headnode.engine.picture import Picture
 from headnode.engine.ports import Clock, Journal
 from headnode.engine.recovery import ended_job, recover, save
@@ -52,6 +53,7 @@ class Engine:
         self.clock = clock
         self.policies = policies
         self.effects = effects
+        self.offers = Offers()
         self.cluster = Cluster()
         self.number = 0  # of the last event
         self.kept = 0  # of the last event in a snapshot
@@ -72,6 +74,7 @@ class Engine:
         Raises:  Unavailable ``journal-damaged``.
         """
         self.cluster, self.number, self.kept = recover(self.journal)
+        self.offers.forget()
         self._picture, self.last_plan = Picture(self.cluster, keeps=True), None
         self.cluster.release_due(self.clock.now())
 
@@ -89,6 +92,7 @@ class Engine:
         answers = [self._think(command, now, facts) for command in batch]
         self._settle(now, facts)
         if not facts:
+            self.offers.perform()
             return answers
         try:
             self._record(facts)
@@ -99,9 +103,12 @@ class Engine:
             return [error for _ in batch]
         self._retry_at = None
         self.effects.perform(facts, self.cluster)
+        self.offers.perform()
         return answers
 
     def _think(self, command: c.Command, now: Instant, facts: list[Event]) -> Answer:
+        if isinstance(command, c.TakeVerdict) and not self.offers.take(command, self.cluster, now):
+            return ()
         try:
             events = decide(self.cluster, command, now)
         except Refused as refusal:
@@ -132,7 +139,8 @@ class Engine:
 
     def _wake(self) -> Instant:
         """Return when the last plan wants to be made again though nothing happens."""
-        return NEVER if self.last_plan is None else self.last_plan.wake
+        wake = NEVER if self.last_plan is None else self.last_plan.wake
+        return min(wake, self.offers.wake())
 
     def _rest_after_pass(self, now: Instant, seconds: float) -> None:
         self._rest = (now, Instant(now + seconds))
@@ -140,6 +148,10 @@ class Engine:
     def _schedule(self, now: Instant, facts: list[Event]) -> None:
         """Run one pass.  A pass that took long makes the next wait as long, so passes take half the time."""
         self.cluster.pass_needed = False
+        if self.offers.are_in_play:
+            self._picture.freed = True  # what was held for others may not be any more
+        for firm in self.offers.begin(self.cluster, now):
+            self.offers.settled(firm, self._think(firm, now, facts))
         if not self.cluster.queue and not any(
             flow.ready for flow in map(self.cluster.flow, self.cluster.running)
         ):
@@ -149,12 +161,14 @@ class Engine:
         plan = self.last_plan = self.plan(now)
         self._planned_by = self.settings.text("SchedulingPolicy")
         self._picture.freed, self.cluster.let_go = False, False
-        for command in commands_of(plan):
-            refused = self._think(command, now, facts)
-            if isinstance(refused, Refused):
-                log.warning("a plan was stale: %s", refused)
+        for command in self.offers.sift(plan, self.cluster, now):
+            answer = self._think(command, now, facts)
+            self.offers.settled(command, answer)
+            if isinstance(answer, Refused):
+                log.warning("a plan was stale: %s", answer)
+        self._picture.freed = self.offers.restless  # what was planned for those asked about is free still
         self._picture.look_at_jobs(now)  # those that started: one may end before the next pass
-        self.cluster.pass_needed = self.cluster.let_go
+        self.cluster.pass_needed = self.cluster.let_go or self.offers.restless
         spent = self.clock.now() - began
         if spent > LONG_PASS:
             log.warning(
@@ -174,7 +188,8 @@ class Engine:
 
     def plan(self, now: Instant) -> Plan:
         """Return what the policy would do now."""
-        return self.policies[self.settings.text("SchedulingPolicy")](self.view(now))
+        view = constrain(self.view(now), self.offers, self.cluster)
+        return self.policies[self.settings.text("SchedulingPolicy")](view)
 
     def _record(self, facts: list[Event]) -> None:
         alive, ended = self.cluster.jobs, []
@@ -190,19 +205,20 @@ class Engine:
         now = self.clock.now()
         self._retry_at = None
         self.cluster.release_due(now)
+        self.cluster.wake_rested(now)
         overdue: list[c.Command] = []
         while (deadline := self.cluster.next_deadline()) is not None and deadline <= now:
             overdue.append(c.EndOverdue(job=heappop(self.cluster.deadlines)[1]))
         while (late := self.cluster.take_late(now)) is not None:
             overdue.append(c.EndLate(job=late))
-        if overdue or self._pass_is_due(now):
+        if overdue or self.cluster.touched or self._pass_is_due(now):
             self._handle(overdue, now)
 
     def next_wake(self) -> Instant | None:
         """Return when `tick` has something to do; None when time alone changes nothing."""
         if self._retry_at is not None:
             return self._retry_at
-        times = [self.cluster.next_release(), self.cluster.next_deadline()]
+        times = [self.cluster.next_release(), self.cluster.next_deadline(), self.cluster.next_rested()]
         if (last_start := self.cluster.next_last_start()) is not None:
             times.append(Instant(nextafter(last_start, inf)))  # at that very instant it may start still
         if self.cluster.pass_needed:

@@ -196,6 +196,8 @@ def _wants(cluster: Cluster, record: JobRecord, request: JobRequest) -> int:
     room = min(request.maximum - held_units(cluster, record), free)
     if room <= 0:
         return 0
+    if flow.service in flow.ready:
+        return room
     wanted = -idle_units(cluster, record)
     for index in flow.ready:
         wanted += flow.spec.tasks[index].maximum * len(flow.run.tasks[index].queued)

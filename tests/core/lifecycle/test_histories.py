@@ -5,9 +5,11 @@ import contextlib
 import random
 
 import pytest
+from asked_filters import FilteredWorld
 from worlds import ADA, BOB, ROOT, World
 
-from headnode.core.lifecycle import arrows, fold_instances, fold_nodes, fold_suspension
+from headnode.core.filtering.activation import Verdict
+from headnode.core.lifecycle import arrows, fold_filters, fold_instances, fold_nodes, fold_suspension
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle import fold as folding
 from headnode.core.lifecycle.events import JobCreated
@@ -68,8 +70,10 @@ class Player:
         tasks = tuple(self.task() for _ in range(r.randint(0, 4)))
         if any(task.depends_on for task in tasks):
             tasks = (*tasks, TaskSpec(name="z", command="x", rerunnable=True))
+        tasks = self.with_special(tasks)
         minimum = r.choice((None, None, 3))
-        together = bool(tasks) and minimum is None and r.random() < 0.15
+        alone = any(task.kind is TaskType.SERVICE for task in tasks)
+        together = bool(tasks) and not alone and minimum is None and r.random() < 0.15
         return JobSpec(
             together=together,
             alternatives=tuple(self.alternative(tasks) for _ in range(r.choice((0, 0, 0, 1, 2)))),
@@ -89,6 +93,14 @@ class Player:
             **{r.choice([*FIELDS.values()]): self.some_parents()},
             tasks=tasks,
         )
+
+    def with_special(self, tasks: tuple[TaskSpec, ...]) -> tuple[TaskSpec, ...]:
+        """Return the tasks with such as prepare or release nodes, or a service in their place."""
+        r = self.random
+        before = [TaskSpec(command="x", kind=TaskType.NODE_PREP)] if r.random() < 0.2 else []
+        after = [TaskSpec(command="x", kind=TaskType.NODE_RELEASE)] if r.random() < 0.2 else []
+        service = TaskSpec(command="x", kind=TaskType.SERVICE, fail_job_on_failure=r.random() < 0.1)
+        return (*before, *((service,) if r.random() < 0.1 else tasks), *after)
 
     def alternative(self, tasks: tuple[TaskSpec, ...]) -> Alternative:
         r = self.random
@@ -320,6 +332,24 @@ def tour_of_a_graceful_stop(world: World) -> None:
     world.end(job, 1, kind="never-ran")
 
 
+def tour_of_filters(world: FilteredWorld) -> None:
+    """Let filters say all that they may of queued and of running jobs, and of those being submitted."""
+    other = world.submit(TaskSpec(command="x", minimum=3, maximum=3))
+    world.answer(other, Verdict.START)
+    grows = world.submit(*[TaskSpec(command="x")] * 6, minimum=1, maximum=4)
+    world.answer(grows, Verdict.BLOCK_QUEUE)
+    world.wait(10)
+    world.answer(grows, Verdict.START)
+    world.end(other, 1)
+    world.answer(grows, Verdict.WAIT)
+    world.set(SubmissionFilterProgram="/opt/names.sh")
+    passes, fails, leaves = (world.submit(TaskSpec(command="x")) for _ in range(3))
+    world.do(c.SetProgress(by=ROOT, job=passes, percent=1))
+    world.do(c.ValidateJob(job=passes, order=world.record(passes).order))
+    world.do(c.RejectJob(job=fails, order=world.record(fails).order, message="no"))
+    world.do(c.StopJob(by=ROOT, job=leaves, outcome="canceled"))
+
+
 def standing_still(state: JobState, *nodes: int) -> tuple[World, JobId]:
     """Return a world with a job of two tasks that is in one of the three states of a suspended job."""
     world = World(*nodes)
@@ -382,7 +412,7 @@ def test_every_arrow_of_the_three_life_cycles_is_taken(monkeypatch: pytest.Monke
         for module in modules:
             monkeypatch.setattr(module, name, watched)
 
-    spy("job_target", folding, fold_instances, fold_suspension)
+    spy("job_target", folding, fold_filters, fold_instances, fold_suspension)
     spy("instance_target", fold_instances)
     spy("node_target", fold_nodes)
     for seed in range(SEEDS):
@@ -391,6 +421,7 @@ def test_every_arrow_of_the_three_life_cycles_is_taken(monkeypatch: pytest.Monke
             player.step()
     tour_of_a_node(World(1))
     tour_of_a_graceful_stop(World(1))
+    tour_of_filters(FilteredWorld(4))
     for state in (JobState.SUSPENDING, JobState.SUSPENDED, JobState.RESUMING):
         tour_of_standing_still(state)
     rows = {

@@ -5,7 +5,7 @@ from worlds import ADA, BOB, ROOT, World
 
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.states import JobState
-from headnode.core.model.errors import BadRequest, NotAllowed, NotFound, WrongState
+from headnode.core.model.errors import NotAllowed, NotFound, WrongState
 from headnode.core.model.job import GroupEdge, JobSpec
 from headnode.core.model.quantities import Instant, JobId, Priority, Seconds
 from headnode.core.model.task import TaskSpec, TaskType
@@ -353,11 +353,6 @@ def test_a_task_that_cannot_be_started_fails_with_the_nodes_own_words() -> None:
     job = world.submit(TaskSpec(command="nonsuch"))
     world.end(job, 1, kind="not-started")
     assert world.record(job).state is JobState.FAILED
-
-
-def test_a_type_of_task_that_does_not_run_yet_is_refused_by_name() -> None:
-    with pytest.raises(BadRequest, match="node-prep"):
-        World(1).submit(TaskSpec(command="x", kind=TaskType.NODE_PREP))
 
 
 def test_a_plan_that_went_stale_is_refused() -> None:

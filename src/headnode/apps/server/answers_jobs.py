@@ -11,7 +11,7 @@ from headnode.core.lifecycle.records import (
     LiveInstance,
     Run,
     TaskProgress,
-    all_queued,
+    not_begun,
     taken,
 )
 from headnode.core.lifecycle.requests import own_request
@@ -102,6 +102,8 @@ def delivered_object(run: Run | None) -> Object | None:
         "wall_time": usage.wall_time,
         "peak_memory": usage.peak_memory,
         "average_memory": usage.average_memory,
+        "bytes_read": usage.bytes_read,
+        "bytes_written": usage.bytes_written,
         "exit_code": usage.exit_code,
     }
 
@@ -144,7 +146,7 @@ def task_state(record: JobRecord, progress: TaskProgress) -> str:
 def progress_of(record: JobRecord, spec: JobSpec, number: int) -> TaskProgress:
     """Return the progress of a task; all queued when nothing of the job was touched."""
     if record.run is None:
-        return all_queued(spec.tasks[number - 1].instances)
+        return not_begun(spec.tasks[number - 1])
     return record.run.tasks[number - 1]
 
 
@@ -252,6 +254,8 @@ def _outcome(row: InstanceRow | None) -> Object:
         "system_time": row.system_time if row else None,
         "peak_memory": row.peak_memory if row else None,
         "average_memory": row.average_memory if row else None,
+        "bytes_read": row.bytes_read if row else None,
+        "bytes_written": row.bytes_written if row else None,
         "message": row.message if row else "",
         "attempt": row.attempt if row else None,
     }

@@ -128,12 +128,12 @@ def held_units(cluster: Cluster, record: JobRecord) -> int:
 
 
 def idle_units(cluster: Cluster, record: JobRecord) -> int:
-    """Return how many of the units that a job holds none of its tasks uses."""
+    """Return how many of the units that a job holds none of its tasks uses; they may be prepared just now."""
     flow = cluster.flow(record.id)
-    unit = cluster.request(record).unit
+    unit, idle = cluster.request(record).unit, flow.idle()
     if unit is UnitType.NODE:
-        return sum(len(flow.free[node]) == len(held) for node, held in flow.run.allocation.items())
-    return sum(units_in(unit, len(free), cluster.nodes[node].facts) for node, free in flow.free.items())
+        return sum(len(idle[node]) == len(held) for node, held in flow.run.allocation.items())
+    return sum(units_in(unit, len(free), cluster.nodes[node].facts) for node, free in idle.items())
 
 
 def _units_needed(cluster: Cluster, record: JobRecord, request: JobRequest) -> int:
@@ -141,6 +141,8 @@ def _units_needed(cluster: Cluster, record: JobRecord, request: JobRequest) -> i
     flow = cluster.flow(record.id)
     held = held_units(cluster, record)
     needed = held - idle_units(cluster, record)
+    if flow.service in flow.ready:
+        return held
     for index in chain(flow.ready, flow.blocks):
         needed += flow.spec.tasks[index].maximum * len(flow.run.tasks[index].queued)
         if needed >= held:

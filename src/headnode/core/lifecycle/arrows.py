@@ -29,12 +29,19 @@ _WHILE_SUSPENDED = (
 JOB_ARROWS: Mapping[tuple[J, type], frozenset[J]] = MappingProxyType(
     {
         (J.CONFIGURING, e.JobModified): frozenset({J.CONFIGURING}),
-        (J.CONFIGURING, e.JobSubmitted): frozenset({J.QUEUED}),
+        (J.CONFIGURING, e.JobGiven): frozenset({J.CONFIGURING}),
+        (J.CONFIGURING, e.JobSubmitted): frozenset({J.QUEUED, J.VALIDATING}),
         (J.CONFIGURING, e.JobEnded): frozenset({J.CANCELED}),
         (J.CONFIGURING, e.TaskCanceled): frozenset({J.CONFIGURING}),
         (J.CONFIGURING, e.ProgressSet): frozenset({J.CONFIGURING}),
         (J.CONFIGURING, e.JobHeld): frozenset({J.CONFIGURING}),
         (J.CONFIGURING, e.JobReleased): frozenset({J.CONFIGURING}),
+        (J.VALIDATING, e.JobValidated): frozenset({J.QUEUED}),
+        (J.VALIDATING, e.JobEnded): frozenset({J.FAILED, J.CANCELED}),
+        (J.VALIDATING, e.TaskCanceled): frozenset({J.VALIDATING}),
+        (J.VALIDATING, e.ProgressSet): frozenset({J.VALIDATING}),
+        (J.QUEUED, e.FilterAnswered): frozenset({J.QUEUED}),
+        (J.RUNNING, e.FilterAnswered): frozenset({J.RUNNING}),
         (J.QUEUED, e.JobModified): frozenset({J.QUEUED}),
         (J.QUEUED, e.JobStarted): frozenset({J.RUNNING}),
         (J.QUEUED, e.JobHeld): frozenset({J.QUEUED}),
@@ -73,6 +80,7 @@ JOB_ARROWS: Mapping[tuple[J, type], frozenset[J]] = MappingProxyType(
         **{(state, e.JobEnding): frozenset({J.ENDING}) for state in _SUSPENDED},
         **{(state, e.JobReturned): frozenset({J.QUEUED}) for state in _SUSPENDED},
         **{(state, e.JobEnded): frozenset({J.FINISHED, J.FAILED, J.CANCELED}) for state in _SUSPENDED},
+        (J.ENDING, e.InstancesDispatched): frozenset({J.ENDING}),  # the releases of its nodes
         (J.ENDING, e.InstancesStarted): frozenset({J.ENDING}),
         (J.ENDING, e.InstancesStopping): frozenset({J.ENDING}),
         (J.ENDING, e.InstancesEnded): frozenset({J.ENDING}),

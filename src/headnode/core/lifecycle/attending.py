@@ -7,13 +7,16 @@ from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.allocating import surplus
 from headnode.core.lifecycle.cluster import Cluster
+from headnode.core.lifecycle.deciding_jobs import stop_live
 from headnode.core.lifecycle.deciding_stops import cancel_queued, tasks_of
 from headnode.core.lifecycle.deciding_suspension import stand_still
 from headnode.core.lifecycle.deciding_waits import in_vain
 from headnode.core.lifecycle.dispatching import dispatches
 from headnode.core.lifecycle.events import Event
+from headnode.core.lifecycle.flow import Flow
 from headnode.core.lifecycle.records import JobRecord, Run
 from headnode.core.lifecycle.states import JobState
+from headnode.core.lifecycle.stays import released_first, releases, see_to_stays
 from headnode.core.model.quantities import Instant
 
 MOST_RETURNS = 3  # to the queue because nodes were lost; HPC Pack JobRetryCount
@@ -27,19 +30,25 @@ def attend(cluster: Cluster, command: c.Attend, now: Instant) -> list[Event]:
     if record is None or record.run is None:
         return []
     if record.state is JobState.ENDING:
-        return _end_if_still(record, record.run, now)
+        return _end_if_still(cluster, record, record.run, now)
     if not record.state.is_active:
         return []
     flow = cluster.flow(record.id)
     stopped = record.run.outcome is not None
     if flow.open == 0 and not flow.spec.run_until_canceled and (not stopped or record.run.requeue):
-        return [_over(record, record.run, now)]
+        return _end_of(record, flow, _over(record, flow, now), now)
+    if (
+        record.state is JobState.RUNNING
+        and flow.tends_nodes
+        and (first := see_to_stays(cluster, record, now))
+    ):
+        return first
     if stopped and not flow.lanes:
         return _leave_allocation(record, record.run, now)
     if record.state is not JobState.RUNNING:
         return stand_still(record, now)
     placed = dispatches(cluster, record, now) if flow.ready and not stopped else []
-    return list(placed) or list(surplus(cluster, record, now))
+    return list(placed) or released_first(record, surplus(cluster, record, now), flow)
 
 
 def _skip_if_in_vain(cluster: Cluster, record: JobRecord, now: Instant) -> list[Event]:
@@ -49,9 +58,10 @@ def _skip_if_in_vain(cluster: Cluster, record: JobRecord, now: Instant) -> list[
     return [*canceled, *skipped]
 
 
-def _end_if_still(record: JobRecord, run: Run, now: Instant) -> list[Event]:
-    if any(progress.live for progress in run.tasks):
-        return []
+def _end_if_still(cluster: Cluster, record: JobRecord, run: Run, now: Instant) -> list[Event]:
+    left = releases(cluster, record, now)
+    if left or any(progress.live for progress in run.tasks):
+        return list(left)
     if run.requeue:
         return [e.JobRequeued(at=now, job=record.id, message=record.message)]
     return [e.JobEnded(at=now, job=record.id, outcome=run.outcome or "canceled", message=record.message)]
@@ -71,8 +81,18 @@ def _leave_allocation(record: JobRecord, run: Run, now: Instant) -> list[Event]:
     ]
 
 
-def _over(record: JobRecord, run: Run, now: Instant) -> e.JobEnded:
-    failed = [index + 1 for index, progress in enumerate(run.tasks) if progress.failed]
+def _end_of(record: JobRecord, flow: Flow, over: e.JobEnded, now: Instant) -> list[Event]:
+    """Return the end of a job all of whose tasks are over; its nodes are released first."""
+    if not flow.tends_nodes or not (flow.lanes or flow.run.stays):
+        return [over]
+    ending = e.JobEnding(at=now, job=record.id, outcome=over.outcome, message=over.message)
+    return [ending, *stop_live(record, flow, "canceled", "the job is over", now)]
+
+
+def _over(record: JobRecord, flow: Flow, now: Instant) -> e.JobEnded:
+    """Return how a job ends all of whose tasks are over; preparing and releasing nodes does not count."""
+    progresses = enumerate(flow.run.tasks)
+    failed = [index + 1 for index, progress in progresses if progress.failed and flow.counts(index)]
     if not failed:
         return e.JobEnded(at=now, job=record.id, outcome="finished")
     named = ", ".join(map(str, failed[:5])) + (" and others" if len(failed) > 5 else "")

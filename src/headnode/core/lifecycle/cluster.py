@@ -28,6 +28,7 @@ from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import Broken, NotFound
 from headnode.core.model.job import JobRequest, JobSpec
 from headnode.core.model.quantities import Instant, JobId, Seconds
+from headnode.core.model.template import JobTemplate
 
 Turn = tuple[int, int, int]
 
@@ -38,6 +39,7 @@ class Snapshot(msgspec.Struct):
     jobs: list[JobRecord] = []
     nodes: list[NodeRecord] = []
     parameters: dict[str, str] = {}
+    templates: list[JobTemplate] = []
     invitations: list[Invitation] = []
     logins: list[Login] = []
     tokens: list[Token] = []
@@ -55,6 +57,7 @@ class Cluster:
         self.jobs: dict[JobId, JobRecord] = {}
         self.nodes: dict[str, NodeRecord] = {node.facts.name: node for node in kept.nodes}
         self.parameters = dict(kept.parameters)
+        self.templates = {template.name.lower(): template for template in kept.templates}
         self.invitations = {invitation.digest: invitation for invitation in kept.invitations}
         self.logins = {login.digest: login for login in kept.logins}
         self.tokens = {token.digest: token for token in kept.tokens}
@@ -96,6 +99,7 @@ class Cluster:
             jobs=list(self.jobs.values()),
             nodes=list(self.nodes.values()),
             parameters=self.parameters,
+            templates=list(self.templates.values()),
             invitations=list(self.invitations.values()),
             logins=list(self.logins.values()),
             tokens=list(self.tokens.values()),

@@ -10,6 +10,7 @@ from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.deadlines import check_end_by, check_still_ahead
 from headnode.core.lifecycle.deciding_jobs import check_hold, check_privileges, wished_job
+from headnode.core.lifecycle.deciding_templates import refuse_modified
 from headnode.core.lifecycle.events import Event
 from headnode.core.lifecycle.permission import may_rewrite
 from headnode.core.lifecycle.records import JobRecord, encode_record, encode_spec
@@ -76,6 +77,8 @@ def modify(cluster: Cluster, command: c.ModifyJob, now: Instant) -> list[Event]:
     if record.state is JobState.QUEUED:
         check_end_by(spec, now)
     if record.state is not JobState.CONFIGURING:
+        if not command.by.administrator:
+            refuse_modified(cluster, spec)
         check_hold(spec, now)
         check_runnable(spec)
     return [modified]

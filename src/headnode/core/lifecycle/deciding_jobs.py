@@ -10,10 +10,12 @@ from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.deadlines import check_end_by
 from headnode.core.lifecycle.deciding_holds import may_hold
 from headnode.core.lifecycle.deciding_suspension import go_on
+from headnode.core.lifecycle.deciding_templates import submitted_spec
 from headnode.core.lifecycle.deciding_waits import waits
 from headnode.core.lifecycle.events import Event
 from headnode.core.lifecycle.filters import submission_filters
 from headnode.core.lifecycle.flow import Flow
+from headnode.core.lifecycle.owners import created
 from headnode.core.lifecycle.permission import may_change
 from headnode.core.lifecycle.records import (
     MOST_REMEMBERED,
@@ -36,17 +38,10 @@ LONGEST_HOLD = 366 * 86400  # seconds
 
 def create(cluster: Cluster, command: c.CreateJob, now: Instant) -> list[Event]:
     """Make a job, and submit it if that is wished."""
-    spec = command.spec
+    spec = submitted_spec(cluster, command.by, command.spec) if command.submit else command.spec
     encoded = checked(spec)
     job = JobId(cluster.next_job)
-    made = e.JobCreated(
-        at=now,
-        job=job,
-        owner=command.by.name,
-        uid=command.by.uid,
-        gid=command.by.gid,
-        spec=encoded,
-    )
+    made = created(command.by, job, spec, encoded, command.known, now)
     if not command.submit:
         return [made]
     submitted = c.SubmitJob(by=command.by, job=job, parents=command.parents)
@@ -126,9 +121,21 @@ def check_privileges(spec: JobSpec, by: User) -> None:
 def submit(cluster: Cluster, command: c.SubmitJob, now: Instant) -> list[Event]:
     """Put a configured job into the queue."""
     record = configured(cluster, command.job, command.by)
-    spec = cluster.spec(record)
+    written = cluster.written(record)
+    spec = submitted_spec(cluster, command.by, written)
     check(spec)
-    return [submission(cluster, command, spec, now)]
+    return [*by_template(record, written, spec, now), submission(cluster, command, spec, now)]
+
+
+def by_template(record: JobRecord, written: JobSpec, spec: JobSpec, now: Instant) -> list[Event]:
+    """Return what a template changed of a job that was made before."""
+    if spec == written:
+        return []
+    changed = sorted(
+        name for name in written.__struct_fields__ if getattr(spec, name) != getattr(written, name)
+    )
+    what = f"{', '.join(changed)} by its template"
+    return [e.JobModified(at=now, job=record.id, spec=encode_spec(spec), what=what)]
 
 
 def configured(cluster: Cluster, job: JobId, by: User) -> JobRecord:

@@ -130,7 +130,7 @@ def _lose(cluster: Cluster, record: JobRecord, run: Run, node: str, now: Instant
         for number in numbers
     }
     gone = tuple(number for number in run.places[node] if number not in used)
-    small = run.outcome is None and _is_too_small(cluster, record, run, node)
+    small = run.outcome is None and is_too_small_without(cluster, record, run, node)
     if not gone and not small:
         return []
     return [
@@ -144,7 +144,8 @@ def _lose(cluster: Cluster, record: JobRecord, run: Run, node: str, now: Instant
     ]
 
 
-def _is_too_small(cluster: Cluster, record: JobRecord, run: Run, node: str) -> bool:
+def is_too_small_without(cluster: Cluster, record: JobRecord, run: Run, node: str) -> bool:
+    """Whether a job that was started has not enough left without one of its nodes."""
     request = cluster.given(record)
     if request.together:
         return True

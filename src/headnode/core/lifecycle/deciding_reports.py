@@ -15,7 +15,7 @@ from headnode.core.lifecycle.records import JobRecord, LiveInstance, Run
 from headnode.core.lifecycle.states import JobState, TaskState
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant
-from headnode.core.model.task import TaskSpec
+from headnode.core.model.task import SPECIAL, TaskSpec
 
 RETRIES_AFTER_LOSS = 3  # HPC Pack TaskRetryCount
 
@@ -70,7 +70,8 @@ def ended(cluster: Cluster, command: c.ReportEnded, now: Instant) -> list[Event]
 def _judge(flow: Flow, record: JobRecord, live: LiveInstance, report: c.Report, node: str) -> Ended:
     """Say how one attempt ended, in the head's words."""
     task = flow.spec.tasks[report.task - 1]
-    state, cause, message = _verdict(flow, task, record, live, report)
+    judge = _verdict_of_special if task.kind in SPECIAL else _verdict
+    state, cause, message = judge(flow, task, record, live, report)
     if state == "queued" and record.state.is_active and _starts_nothing(flow.run):
         state = "canceled" if live.state is TaskState.DISPATCHED else "failed"
     return Ended(
@@ -89,6 +90,8 @@ def _judge(flow: Flow, record: JobRecord, live: LiveInstance, report: c.Report, 
         node=node,
         cause=cause,
         average_memory=report.average_memory,
+        bytes_read=report.bytes_read,
+        bytes_written=report.bytes_written,
         nodes=tuple(name for name, _ in live.place) if len(live.place) > 1 else (),
     )
 
@@ -99,6 +102,21 @@ Verdict = tuple[e.EndState, e.Cause, str]
 def _starts_nothing(run: Run) -> bool:
     """Whether the job was asked to end when what runs has ended."""
     return run.outcome is not None and not run.requeue
+
+
+def _verdict_of_special(
+    flow: Flow, task: TaskSpec, _: JobRecord, live: LiveInstance, report: c.Report
+) -> Verdict:
+    """Say how an instance of a special task ended: none runs again, others are made in its place."""
+    if report.kind == "exited" and _is_success(flow.spec, task, report):
+        return "finished", "program", report.message
+    if report.kind == "never-ran" and live.started is None:
+        return "canceled", "asked", live.message
+    if live.state is TaskState.ENDING:
+        return live.outcome or "failed", "system" if live.cause == "system" else "asked", live.message
+    if report.kind in ("lost", "never-ran"):
+        return "failed", "system", report.message or "the node lost the task"
+    return "failed", "program", _words(report)
 
 
 def _verdict(flow: Flow, task: TaskSpec, record: JobRecord, live: LiveInstance, report: c.Report) -> Verdict:
@@ -161,15 +179,20 @@ def _consequences(
     record: JobRecord, run: Run, flow: Flow, over: tuple[Ended, ...], now: Instant
 ) -> list[Event]:
     """Return what failed tasks do to the rest of their job."""
-    failed = [how for how in over if how.state == "failed"]
+    failed = [how for how in over if how.state == "failed" and _matters(flow, how.task - 1)]
     if not failed or not record.state.is_active or _starts_nothing(run):
         return []
     critical = _critical(flow, run, failed)
     if critical is not None:
-        return fail_job_after(record, run, over, f"task {record.id}.{critical} failed", now)
+        return fail_job_after(record, flow, over, f"task {record.id}.{critical} failed", now)
     if flow.spec.fail_dependent_tasks:
         return _fail_dependents(record, run, flow, failed, now)
     return []
+
+
+def _matters(flow: Flow, index: int) -> bool:
+    """Whether the failure of a task can fail its job; of one that prepares nodes only if it says so."""
+    return flow.counts(index) or flow.spec.tasks[index].fail_job_on_failure
 
 
 def _critical(flow: Flow, run: Run, failed: list[Ended]) -> int | None:
@@ -186,12 +209,12 @@ def _critical(flow: Flow, run: Run, failed: list[Ended]) -> int | None:
 
 
 def fail_job_after(
-    record: JobRecord, run: Run, over: tuple[Ended, ...], message: str, now: Instant
+    record: JobRecord, flow: Flow, over: tuple[Ended, ...], message: str, now: Instant
 ) -> list[Event]:
     """Return the events that fail the job; instances in `over` are no longer live, or queued again."""
     gone = {(how.task, how.instance) for how in over}
     events: list[Event] = []
-    for event in fail_job(record, run, message, now):
+    for event in fail_job(record, flow, message, now):
         if isinstance(event, e.InstancesStopping):
             left = tuple(n for n in event.instances if (event.task, n) not in gone)
             if left:

@@ -10,12 +10,15 @@ from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.deadlines import shortest
 from headnode.core.lifecycle.deciding_jobs import stop_live
 from headnode.core.lifecycle.events import Event, Outcome
+from headnode.core.lifecycle.flow import Flow
 from headnode.core.lifecycle.permission import may_change
-from headnode.core.lifecycle.records import JobRecord, Run, TaskProgress, all_queued
+from headnode.core.lifecycle.records import JobRecord, TaskProgress, untouched
 from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import BadRequest, NotFound, WrongState
+from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant, format_run_time
 from headnode.core.model.ranges import Ranges
+from headnode.core.model.task import PREPARING
 
 LONGEST_MESSAGE = 320  # characters; Compute Cluster's width of a message
 
@@ -32,27 +35,27 @@ def stop_job(cluster: Cluster, command: c.StopJob, now: Instant) -> list[Event]:
         )
     word = "canceled" if command.outcome == "canceled" else "finished"
     message = command.message or f"{word} by {command.by.name}"
-    if command.outcome == "finished" and record.state is JobState.CONFIGURING:
+    if command.outcome == "finished" and record.state in (JobState.CONFIGURING, JobState.VALIDATING):
         raise WrongState(
             code="not-finishable",
             what=f"job {record.id} was not submitted: only queued and running jobs can be finished",
             fix=f"cancel it: hn job cancel {record.id}",
         )
-    if record.state in (JobState.CONFIGURING, JobState.QUEUED):
+    if record.state in (JobState.CONFIGURING, JobState.VALIDATING, JobState.QUEUED):
         return [
             *cancel_queued(record, tasks_of(cluster, record), now, message),
             e.JobEnded(at=now, job=record.id, outcome=command.outcome, message=message),
         ]
     if command.graceful and record.state.is_active and not command.force:
         return _stop_gracefully(record, command, message, now)
-    return _stop_running(record, command, message, now)
+    return _stop_running(cluster, record, command, message, now)
 
 
 def tasks_of(cluster: Cluster, record: JobRecord) -> list[TaskProgress]:
     """Return the progress of a job's tasks; all queued when nothing of the job was touched."""
     if record.run is not None:
         return record.run.tasks
-    return [all_queued(task.instances) for task in cluster.spec(record).tasks]
+    return untouched(cluster.spec(record))
 
 
 def cancel_queued(record: JobRecord, tasks: list[TaskProgress], now: Instant, message: str) -> list[Event]:
@@ -74,7 +77,9 @@ def _stop_gracefully(record: JobRecord, command: c.StopJob, message: str, now: I
     return [stopped, *cancel_queued(record, tasks, now, message)]
 
 
-def _stop_running(record: JobRecord, command: c.StopJob, message: str, now: Instant) -> list[Event]:
+def _stop_running(
+    cluster: Cluster, record: JobRecord, command: c.StopJob, message: str, now: Instant
+) -> list[Event]:
     requeued = record.run is not None and record.run.requeue
     if record.state is JobState.ENDING and not command.force and not requeued:
         return []
@@ -94,16 +99,16 @@ def _stop_running(record: JobRecord, command: c.StopJob, message: str, now: Inst
     return [
         ending,
         *cancel_queued(record, tasks, now, message),
-        *stop_live(record, outcome, why, now, command.force),
+        *stop_live(record, cluster.flow(record.id), outcome, why, now, command.force),
     ]
 
 
-def fail_job(record: JobRecord, run: Run, message: str, now: Instant) -> list[Event]:
+def fail_job(record: JobRecord, flow: Flow, message: str, now: Instant) -> list[Event]:
     """Return the events that stop a running job because a task of it failed."""
     return [
         e.JobEnding(at=now, job=record.id, outcome="failed", message=message),
-        *cancel_queued(record, run.tasks, now, message),
-        *stop_live(record, "canceled", message, now),
+        *cancel_queued(record, flow.run.tasks, now, message),
+        *stop_live(record, flow, "canceled", message, now),
     ]
 
 
@@ -121,7 +126,7 @@ def end_overdue(cluster: Cluster, command: c.EndOverdue, now: Instant) -> list[E
     return [
         e.JobEnding(at=now, job=record.id, outcome="canceled", message=message),
         *cancel_queued(record, record.run.tasks, now, message),
-        *stop_live(record, "failed", why, now),
+        *stop_live(record, cluster.flow(record.id), "failed", why, now),
     ]
 
 
@@ -157,11 +162,13 @@ def stop_task(cluster: Cluster, command: c.StopTask, now: Instant) -> list[Event
         )
     spans = _only(progress.queued, command.instance)
     live = [n for n in sorted(progress.live) if command.instance in (None, n)]
-    if not spans and not live:
+    if command.instance is None:
+        _refuse_whole(cluster.spec(record), record, command.task)
+    if not spans and not live and not (progress.endless and command.instance is None):
         return []
     message = command.message or f"canceled by {command.by.name}"
     events: list[Event] = []
-    if spans:
+    if spans or (progress.endless and command.instance is None):
         events.append(
             e.TaskCanceled(
                 at=now, job=record.id, task=command.task, spans=spans, message=message, withdrawn=True
@@ -182,6 +189,17 @@ def stop_task(cluster: Cluster, command: c.StopTask, now: Instant) -> list[Event
     return events
 
 
+def _refuse_whole(spec: JobSpec, record: JobRecord, task: int) -> None:
+    """A job cannot do without preparing or releasing the nodes that it is yet to have."""
+    kind = spec.tasks[task - 1].kind
+    if kind in PREPARING:
+        raise WrongState(
+            code="special-task",
+            what=f"task {record.id}.{task} is a {kind.value} task, which runs once on each node of the job",
+            fix=f"cancel one of its sub-tasks, such as {record.id}.{task}.1, or the job",
+        )
+
+
 def _progress(cluster: Cluster, record: JobRecord, task: int, instance: int | None) -> TaskProgress:
     tasks = tasks_of(cluster, record)
     if not 1 <= task <= len(tasks):
@@ -190,12 +208,13 @@ def _progress(cluster: Cluster, record: JobRecord, task: int, instance: int | No
             what=f"job {record.id} has no task {task}",
             fix=f"it has tasks 1 to {len(tasks)}" if tasks else "it has no tasks",
         )
-    count = cluster.spec(record).tasks[task - 1].instances
+    made = tasks[task - 1].made
+    count = cluster.spec(record).tasks[task - 1].instances if made is None else made
     if instance is not None and not 1 <= instance <= count:
         raise NotFound(
             code="no-such-instance",
             what=f"task {record.id}.{task} has no sub-task {instance}",
-            fix=f"it has sub-tasks 1 to {count}",
+            fix=f"it has sub-tasks 1 to {count}" if count else "it has none yet",
         )
     return tasks[task - 1]
 

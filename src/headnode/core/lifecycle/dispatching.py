@@ -15,6 +15,7 @@ from headnode.core.lifecycle.room import Room
 from headnode.core.model.job import UnitType
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.quantities import Instant
+from headnode.core.model.task import MOST_INSTANCES
 
 AHEAD = 0.1  # seconds of work handed to a node in advance
 MOST_AHEAD = 64  # instances
@@ -34,7 +35,9 @@ def dispatches(cluster: Cluster, record: JobRecord, now: Instant) -> list[e.Inst
         return [_on_all(record, flow, now)]
     if flow.run.parts and has_parts(flow):
         return gang_dispatches(cluster, flow, record, now)
-    free = dict(flow.free)  # its lists are replaced, never changed
+    free = _usable(flow)
+    if flow.service in flow.ready:
+        return _serve(cluster, flow, record, free, now)
     found: list[e.InstancesDispatched] = []
     full: set[Where] = set()  # nodes that a task before has claimed
     for index in tuple(flow.ready):
@@ -59,6 +62,34 @@ def dispatches(cluster: Cluster, record: JobRecord, now: Instant) -> list[e.Inst
     return found
 
 
+def _usable(flow: Flow) -> dict[str, list[int]]:
+    """Return what is free of each node; nothing of those that are not prepared, or that are being released.
+
+    Its lists are replaced, never changed.
+    """
+    if not flow.tends_nodes:
+        return dict(flow.free)
+    return {node: free if flow.is_usable(node) else [] for node, free in flow.free.items()}
+
+
+def _serve(
+    cluster: Cluster, flow: Flow, record: JobRecord, free: dict[str, list[int]], now: Instant
+) -> list[e.InstancesDispatched]:
+    """Return an instance of the job's service wherever there is room; none while it rests."""
+    index = flow.ready[0]
+    progress, room = flow.run.tasks[index], Room(cluster, flow, index, free)
+    found: list[e.InstancesDispatched] = []
+    for instance in range(progress.made_so_far + 1, MOST_INSTANCES + 1):
+        place = room.place() if now >= flow.rests_until else None
+        if place is None:
+            break
+        attempts = ((instance, progress.used_by(instance) + 1),)
+        found.append(
+            e.InstancesDispatched(at=now, job=record.id, task=index + 1, place=place, attempts=attempts)
+        )
+    return found
+
+
 def _takes_all(cluster: Cluster, flow: Flow) -> bool:
     """Whether the job is one program on all its processors, as most are: then there is nothing to place."""
     index = flow.ready[0]
@@ -72,6 +103,7 @@ def _takes_all(cluster: Cluster, flow: Flow) -> bool:
         and task.needs == ANY_NODE
         and task.distribution is None
         and len(flow.run.parts) < 2
+        and (not flow.tends_nodes or all(map(flow.is_usable, flow.free)))
         and flow.free.keys() <= cluster.nodes.keys()
         and all(cluster.nodes[node].state in TAKE_TASKS for node in flow.free)
     )

@@ -10,6 +10,7 @@ import msgspec
 
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId, Seconds
+from headnode.core.model.template import JobTemplate
 
 Outcome = Literal["finished", "failed", "canceled"]
 EndState = Literal["finished", "failed", "canceled", "queued"]
@@ -38,6 +39,15 @@ class JobCreated(JobFact, frozen=True, gc=False):
     gid: int
     spec: bytes
     by: str = ""  # the administrator who made it for its owner; empty: the owner did
+
+
+class JobGiven(JobFact, frozen=True, gc=False):
+    """An administrator gave it to another user, whose it is from now on; it was not submitted yet."""
+
+    owner: str
+    uid: int
+    gid: int
+    by: str = ""
 
 
 class JobModified(JobFact, frozen=True, gc=False):
@@ -172,6 +182,8 @@ class Ended(msgspec.Struct, frozen=True, array_like=True, gc=False):
     cause: Cause = "program"  # of a failure or a rerun
     average_memory: int = 0
     nodes: tuple[str, ...] = ()  # all that it ran on, where there were several
+    bytes_read: int = 0
+    bytes_written: int = 0
 
 
 class InstancesEnded(JobFact, frozen=True, gc=False):
@@ -448,6 +460,20 @@ class TokenRevoked(Fact, frozen=True, gc=False):
     by: str = ""
 
 
+class TemplateSet(Fact, frozen=True, gc=False):
+    """A job template was made, or replaced the one of its name."""
+
+    template: JobTemplate
+    by: str = ""
+
+
+class TemplateRemoved(Fact, frozen=True, gc=False):
+    """A job template is gone."""
+
+    name: str
+    by: str = ""
+
+
 class ParameterSet(Fact, frozen=True, gc=False):
     """A cluster parameter has a new value; None takes it back to its default."""
 
@@ -458,6 +484,7 @@ class ParameterSet(Fact, frozen=True, gc=False):
 
 Event = (
     JobCreated
+    | JobGiven
     | JobModified
     | JobSubmitted
     | JobValidated
@@ -504,6 +531,8 @@ Event = (
     | TokenUsed
     | TokenRevoked
     | ParameterSet
+    | TemplateSet
+    | TemplateRemoved
 )
 
 _encoder = msgspec.msgpack.Encoder()

@@ -8,8 +8,10 @@ from collections.abc import Iterator, Sequence
 
 from headnode.core.lifecycle.events import Place
 from headnode.core.lifecycle.numbers import together, without
-from headnode.core.lifecycle.records import JobRecord, Run, spec_of
+from headnode.core.lifecycle.records import JobRecord, Run, Stay, spec_of
 from headnode.core.model.job import JobSpec
+from headnode.core.model.quantities import Instant
+from headnode.core.model.task import SPECIAL, TaskType
 
 Waiter = str | int
 """What a task may wait for: a task name, or a task group's number."""
@@ -24,6 +26,7 @@ class Flow:
     def __init__(self, record: JobRecord, run: Run) -> None:
         self.spec: JobSpec = spec_of(record)
         self.run = run
+        self.rests_until = Instant(0.0)  # its service makes no instance before
         self.work_out()
 
     def work_out(self) -> None:
@@ -35,6 +38,7 @@ class Flow:
         self.blocks: dict[int, int] = {}  # task index -> how many names and groups it still waits for
         self.free: dict[str, list[int]] = {}
         self.lanes: dict[Place, int] = {}  # place -> live instances there
+        self._find_special()
         self._edges: dict[int, set[Waiter]] = {}
         for edge in self.spec.group_edges:
             self._edges.setdefault(edge.child, set()).add(edge.parent)
@@ -42,9 +46,40 @@ class Flow:
         self._sort_tasks()
         self.take_stock()
 
+    def _find_special(self) -> None:
+        """Find the tasks that prepare and release nodes, and the service: their places in the task list."""
+        found = {task.kind: index for index, task in enumerate(self.spec.tasks) if task.kind in SPECIAL}
+        self.prep, self.release = found.get(TaskType.NODE_PREP), found.get(TaskType.NODE_RELEASE)
+        self.service = found.get(TaskType.SERVICE)
+
+    @property
+    def tends_nodes(self) -> bool:
+        """Whether something is to be done on each node before its tasks, or after them."""
+        return self.prep is not None or self.release is not None
+
+    def counts(self, index: int) -> bool:
+        """Whether a task must be done for its job to be; one that prepares or releases nodes need not."""
+        return index not in (self.prep, self.release)
+
+    def is_usable(self, node: str) -> bool:
+        """Whether usual tasks may be dispatched to a node: it is prepared, and is not being released."""
+        stay = self.run.stays.get(node)
+        return stay is Stay.READY or (self.prep is None and stay in (None, Stay.LEFT))
+
+    def lanes_on(self, node: str) -> bool:
+        """Whether something of the job is on a node."""
+        return any(name == node for place in self.lanes for name, _ in place)
+
+    def idle(self) -> dict[str, list[int]]:
+        """Return the processors that no task uses, or that are being prepared for tasks to come."""
+        if Stay.PREPARING not in self.run.stays.values():
+            return self.free
+        stays, held = self.run.stays, self.run.allocation
+        return {n: list(held[n]) if stays.get(n) is Stay.PREPARING else free for n, free in self.free.items()}
+
     def _count_open(self) -> None:
         for index, progress in enumerate(self.run.tasks):
-            if progress.queued.count or progress.live:
+            if not progress.is_done and self.counts(index):
                 self.open += 1
                 for key in self._carries(index):
                     self.remaining[key] = self.remaining.get(key, 0) + 1
@@ -58,7 +93,7 @@ class Flow:
                 self.blocks[index] = len(awaited)
                 for key in awaited:
                     self.waiters.setdefault(key, []).append(index)
-            elif progress.queued.count:
+            elif progress.queued.count or progress.endless:
                 self.ready.append(index)
 
     def take_stock(self) -> None:
@@ -96,7 +131,8 @@ class Flow:
         """Take the processors of a place, once for all the instances that go there."""
         if place not in self.lanes:
             for node, processors in place:
-                self.free[node] = without(self.free[node], processors)
+                if node in self.free:  # not when what is suspended is released: it holds nothing
+                    self.free[node] = without(self.free[node], processors)
         self.lanes[place] = self.lanes.get(place, 0) + instances
 
     def vacate(self, place: Place) -> None:
@@ -114,7 +150,7 @@ class Flow:
         """A task's instances were dispatched, ended or came back: put `ready` right."""
         progress = self.run.tasks[index]
         listed = _holds(self.ready, index)
-        wanted = bool(progress.queued) and index not in self.blocks
+        wanted = (bool(progress.queued) or progress.endless) and index not in self.blocks
         if wanted and not listed:
             insort(self.ready, index)
         elif listed and not wanted:

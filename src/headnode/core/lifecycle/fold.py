@@ -54,6 +54,12 @@ def run_of(cluster: Cluster, record: JobRecord) -> Run:
     return record.run
 
 
+def _given(cluster: Cluster, event: e.JobGiven) -> None:
+    record = cluster.job(event.job)
+    job_target(record.state, event)
+    record.owner, record.uid, record.gid = event.owner, event.uid, event.gid
+
+
 def _created(cluster: Cluster, event: e.JobCreated) -> None:
     if event.job in cluster.jobs:
         raise Broken(code="job-twice", what=f"job {event.job} was created twice")
@@ -135,6 +141,7 @@ def _configured(cluster: Cluster, event: e.JobConfigured) -> None:
     state = job_target(record.state, event)
     record.run = _fresh_run(cluster, record)
     record.waits_for, record.met, record.skipped, record.message = (), (), False, ""
+    record.filtered = None
     cluster.move(record, state)
     _tell_children(cluster, record)
 
@@ -156,6 +163,7 @@ def _started(cluster: Cluster, event: e.JobStarted) -> None:
     record = cluster.job(event.job)
     state = job_target(record.state, event)
     cluster.dequeue(record)
+    filters.clear_hold(record)
     run = run_of(cluster, record)
     _give_request(record, run, event.option)
     run.allocation, run.parts = dict(event.allocation), event.parts
@@ -340,7 +348,7 @@ def _back_in_queue(cluster: Cluster, record: JobRecord, run: Run, state: JobStat
     run.outcome, run.requeue, run.deadline, run.started, run.ended = None, False, None, None, None
     _give_request(record, run, 0)
     run.requeues += 1
-    record.message = message
+    record.message, record.filtered = message, None
     cluster.move(record, state)
     cluster.enqueue(record)
 
@@ -361,6 +369,14 @@ def _progress(cluster: Cluster, event: e.ProgressSet) -> None:
         run.progress_message = event.message
 
 
+def _template(cluster: Cluster, event: e.TemplateSet) -> None:
+    cluster.templates[event.template.name.lower()] = event.template
+
+
+def _no_template(cluster: Cluster, event: e.TemplateRemoved) -> None:
+    del cluster.templates[event.name.lower()]
+
+
 def _parameter(cluster: Cluster, event: e.ParameterSet) -> None:
     if event.value is None:
         cluster.parameters.pop(event.name, None)
@@ -372,6 +388,7 @@ def _parameter(cluster: Cluster, event: e.ParameterSet) -> None:
 FOLD: Mapping[type, Callable[[Cluster, Any], None]] = MappingProxyType(
     {
         e.JobCreated: _created,
+        e.JobGiven: _given,
         e.JobModified: _modified,
         e.JobSubmitted: _submitted,
         e.JobValidated: filters.validated,
@@ -418,5 +435,7 @@ FOLD: Mapping[type, Callable[[Cluster, Any], None]] = MappingProxyType(
         e.TokenRevoked: tokens.revoked,
         e.NodeSet: nodes.described,
         e.ParameterSet: _parameter,
+        e.TemplateSet: _template,
+        e.TemplateRemoved: _no_template,
     }
 )

@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 
 from headnode.core.lifecycle import events as e
+from headnode.core.lifecycle import fold_stays as stays
 from headnode.core.lifecycle.arrows import instance_target, job_target
 from headnode.core.lifecycle.cluster import Cluster
+from headnode.core.lifecycle.flow import Flow
 from headnode.core.lifecycle.records import JobRecord, LiveInstance, Run, TaskProgress, untouched
 from headnode.core.lifecycle.states import TaskState
 from headnode.core.model.errors import Broken
@@ -35,13 +37,17 @@ def dispatched(cluster: Cluster, event: e.InstancesDispatched) -> None:
     progress = _run(record).tasks[index]
     instance_target(TaskState.QUEUED, event, TaskState.DISPATCHED)
     for instance, attempt in event.attempts:
-        if instance not in progress.queued:
+        if progress.made is not None:
+            stays.make(progress, instance)
+        elif instance not in progress.queued:
             raise Broken(code="not-queued", what=f"task {event.job}.{event.task}.{instance} is not queued")
         progress.queued.discard(instance)
         progress.live[instance] = LiveInstance(attempt=attempt, place=event.place)
     flow = cluster.flow(event.job)
     flow.occupy(event.place, len(event.attempts))
     flow.task_changed(index)
+    if flow.tends_nodes:
+        stays.arrive(flow, index, event.place)
     if any(flow.free.values()):
         cluster.touched.add(event.job)  # what is idle now may be more than it needs
 
@@ -83,14 +89,24 @@ def ended(cluster: Cluster, event: e.InstancesEnded) -> None:
         del progress.live[how.instance]
         flow.vacate(live.place)
         _file(progress, how)
+        if progress.made is not None:
+            _special_ended(cluster, flow, event, how, live)
         run.usage.add(how)
         changed[how.task - 1] = None
     for index in changed:
         flow.task_changed(index)
-        if run.tasks[index].is_done:
+        if run.tasks[index].is_done and flow.counts(index):
             flow.task_done(index)
             cluster.pass_needed = True  # others may be ready now, and the job may want to grow
     cluster.touched.add(event.job)
+
+
+def _special_ended(
+    cluster: Cluster, flow: Flow, event: e.InstancesEnded, how: e.Ended, live: LiveInstance
+) -> None:
+    stays.depart(flow, how.task - 1, live, how)
+    if how.task - 1 == flow.service:
+        cluster.let_rest(event.job, stays.rest(how, event.at))
 
 
 def _file(progress: TaskProgress, how: e.Ended) -> None:
@@ -122,15 +138,17 @@ def canceled(cluster: Cluster, event: e.TaskCanceled) -> None:
         record.run = Run(tasks=untouched(cluster.spec(record)))
     progress = record.run.tasks[event.task - 1]
     instance_target(TaskState.QUEUED, event, TaskState(event.outcome))
-    _take_out(progress.queued, event.spans, "queued")
-    for first, last in event.spans:
+    was_done, progress.endless = progress.is_done, False
+    spans = event.spans if progress.made is None else ()  # special tasks were queued before they ran
+    _take_out(progress.queued, spans, "queued")
+    for first, last in spans:
         _set_of(progress, event.outcome).add_span(first, last)
         if event.withdrawn:
             progress.withdrawn.add_span(first, last)
     flow = cluster.flows.get(event.job)
     if flow is not None:
         flow.task_changed(event.task - 1)
-        if progress.is_done:
+        if progress.is_done and not was_done:
             flow.task_done(event.task - 1)
     cluster.touched.add(event.job)
 
@@ -181,9 +199,14 @@ def _again(progress: TaskProgress, over: TaskState, first: int, last: int) -> No
 
 
 def run_again(progress: TaskProgress, event: e.JobRequeued) -> None:
-    """The job goes back to the queue: what failed or was stopped runs again, what was withdrawn does not."""
+    """The job goes back to the queue: what failed or was stopped runs again, what was withdrawn does not.
+
+    Special tasks make new instances.
+    """
     if progress.live:
         raise Broken(code="still-live", what="a job was requeued while instances of it were live")
+    if progress.made is not None:
+        return
     withdrawn = tuple(progress.withdrawn.spans())
     for first, last in withdrawn:
         instance_target(TaskState.CANCELED, event, TaskState.CANCELED)

@@ -3,7 +3,8 @@
 from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.arrows import node_target
 from headnode.core.lifecycle.cluster import Cluster
-from headnode.core.lifecycle.records import Drain, Invitation, NodeRecord
+from headnode.core.lifecycle.fold_stays import forget
+from headnode.core.lifecycle.records import Drain, Invitation, NodeRecord, Stay
 from headnode.core.model.node import NodeState
 
 
@@ -16,8 +17,19 @@ def registered(cluster: Cluster, event: e.NodeRegistered) -> None:
         cluster.nodes[event.facts.name] = known
     else:
         known.state = node_target(known.state, event)
+        if event.facts.boot_id not in ("", known.facts.boot_id) and known.facts.boot_id:
+            _forget_preparations(cluster, event.facts.name)
         known.facts = known.with_settings(event.facts)
     cluster.open_node(known)
+
+
+def _forget_preparations(cluster: Cluster, node: str) -> None:
+    """What was prepared on a node was prepared for the time until it was started anew."""
+    for job in cluster.on_node(node):
+        run = cluster.jobs[job].run
+        if run is not None and run.stays.get(node) is Stay.READY:
+            forget(run, node)
+            cluster.touched.add(job)
 
 
 def invited(cluster: Cluster, event: e.NodeInvited) -> None:

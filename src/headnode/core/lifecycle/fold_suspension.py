@@ -127,6 +127,7 @@ def lose(cluster: Cluster, record: JobRecord, run: Run, event: e.AllocationLost)
             places[node] = left
         else:
             del places[node]
+            run.stays.pop(node, None)
         cluster.redraw_nodes.add(node)
     if waiting:
         cluster.enqueue(record)

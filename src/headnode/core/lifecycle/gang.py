@@ -32,9 +32,11 @@ def gang_dispatches(
     """Return what to dispatch now: everything that has a seat, or nothing.
 
     An instance that runs again has its own seat again.  While a node of the seats takes no tasks nothing
-    starts: either it comes back, or it is given up and the gang with it.
+    starts: either it comes back, or it is given up and the gang with it.  Nor before all are prepared.
     """
     found: list[e.InstancesDispatched] = []
+    if flow.tends_nodes and not all(map(flow.is_usable, flow.run.allocation)):
+        return found
     for index in flow.ready:
         progress = flow.run.tasks[index]
         for instance, place in _seated(cluster, flow, index):

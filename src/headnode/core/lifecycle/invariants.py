@@ -2,10 +2,11 @@
 
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.flow import Flow
-from headnode.core.lifecycle.records import JobRecord, Run, TaskProgress
+from headnode.core.lifecycle.records import JobRecord, Run, Stay, TaskProgress
 from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import Broken
 from headnode.core.model.quantities import JobId
+from headnode.core.model.task import SPECIAL
 
 
 def check_cluster(cluster: Cluster) -> None:
@@ -36,7 +37,10 @@ def _check_record(cluster: Cluster, record: JobRecord) -> None:
     _must((alive and not running) == (record.id in cluster.aside), f"job {record.id}: aside or not?")
     _must(alive == (record.id in cluster.flows), f"job {record.id}: flow or not?")
     if record.run is not None:
-        instances = [task.instances for task in cluster.spec(record).tasks]
+        specs = zip(cluster.spec(record).tasks, record.run.tasks, strict=True)
+        instances = [task.instances if p.made is None else p.made for task, p in specs]
+        for task, progress in zip(cluster.spec(record).tasks, record.run.tasks, strict=True):
+            _must((progress.made is not None) == (task.kind in SPECIAL), f"job {record.id}: special or not?")
         _must(len(record.run.tasks) == len(instances), f"job {record.id}: tasks without progress")
         for progress, count in zip(record.run.tasks, instances, strict=True):
             _check_instances(record, progress, count)
@@ -66,8 +70,29 @@ def _check_flow(cluster: Cluster, record: JobRecord, run: Run) -> None:
                 set(numbers) <= set(run.places.get(node, ())),
                 f"job {record.id}: {place} outside allocation",
             )
+    _check_stays(record, flow)
     used = [(node, n) for place in flow.lanes for node, numbers in place for n in numbers]
     _must(len(used) == len(set(used)), f"job {record.id}: two lanes share a processor")
+
+
+def _check_stays(record: JobRecord, flow: Flow) -> None:
+    """Nodes are prepared before anything else of the job is there, and nothing is there when they are released."""
+    run, mine = flow.run, f"job {record.id}"
+    _must(bool(flow.tends_nodes) or not run.stays, f"{mine} does nothing on its nodes, and has {run.stays}")
+    _must(run.stays.keys() <= run.places.keys(), f"{mine}: stays {run.stays} beyond {list(run.places)}")
+    if not flow.tends_nodes:
+        return
+    live: dict[str, set[int]] = {}
+    for index, progress in enumerate(run.tasks):
+        for one in progress.live.values():
+            for node, _ in one.place:
+                live.setdefault(node, set()).add(index)
+    for node in run.places:
+        there, stay = live.get(node, set()), run.stays.get(node)
+        _must((stay is Stay.PREPARING) == (flow.prep in there), f"{mine}: {node} is {stay} and has {there}")
+        _must((stay is Stay.LEAVING) == (flow.release in there), f"{mine}: {node} is {stay} and has {there}")
+        alone = not {flow.prep, flow.release} & there or len(there) == 1
+        _must(alone, f"{mine}: tasks {there} are on {node} together")
 
 
 def _check_queue(cluster: Cluster) -> None:

@@ -13,7 +13,6 @@ from headnode.core.model.node_needs import ANY_NODE
 from headnode.core.model.task import Distribution, TaskSpec, TaskType
 
 Lumps = tuple[tuple[int, int], ...]
-_PREPARING = (TaskType.NODE_PREP, TaskType.NODE_RELEASE)
 
 
 def is_gang(spec: JobSpec) -> bool:
@@ -32,7 +31,7 @@ def gang_parts(spec: JobSpec) -> tuple[Part, ...]:
 
 def _gang_part(spec: JobSpec, task: TaskSpec) -> Part:
     placed = Part((), needs=task.needs, node_group=task.node_group, required_nodes=task.required_nodes)
-    if task.kind in _PREPARING or not task.instances:
+    if not task.instances:
         return placed
     sweeps = task.kind is TaskType.SWEEP
     processes, size = (task.instances, task.minimum) if sweeps else (task.minimum, 1)
@@ -100,7 +99,8 @@ def _wanted(spec: JobSpec) -> Iterator[tuple[Part, int]]:
     for task in spec.tasks:
         required = {node.casefold() for node in task.required_nodes}
         asks = task.needs != ANY_NODE or task.node_group or 0 < len(required) < task.minimum
-        if asks and task.instances and not _is_laid_out(spec, task):
+        runs = bool(task.instances) or task.kind is TaskType.SERVICE
+        if asks and runs and not _is_laid_out(spec, task):
             yield _shared_part(spec, task, tuple(sorted(required))), task.minimum
 
 

@@ -9,9 +9,10 @@ from functools import lru_cache
 from msgspec.structs import replace
 
 from headnode.core.lifecycle.parts import gang_parts, is_gang, shared_parts
-from headnode.core.lifecycle.records import MOST_REMEMBERED, SMALL, decode_spec
+from headnode.core.lifecycle.records import MOST_REMEMBERED, SMALL, Run, decode_spec
 from headnode.core.model.alternatives import chosen
 from headnode.core.model.job import JobRequest, JobSpec
+from headnode.core.model.task import MOST_INSTANCES, TaskSpec, TaskType
 
 
 def request_of(spec: JobSpec) -> JobRequest:
@@ -47,7 +48,7 @@ def own_request(spec: JobSpec) -> JobRequest:
 def _plain(spec: JobSpec) -> JobRequest:
     smallest = max((task.minimum for task in spec.tasks), default=1)
     minimum = smallest if spec.minimum is None else spec.minimum
-    largest = sum(task.maximum * task.instances for task in spec.tasks) or 1
+    largest = sum(task.maximum * _beside(task) for task in spec.tasks) or 1
     maximum = largest if spec.maximum is None else spec.maximum
     required = {node: None for task in spec.tasks for node in task.required_nodes}
     return JobRequest(
@@ -74,6 +75,11 @@ def _plain(spec: JobSpec) -> JobRequest:
     )
 
 
+def _beside(task: TaskSpec) -> int:
+    """Return how many instances of a task may run beside each other; a service fills whatever it is given."""
+    return MOST_INSTANCES if task.kind is TaskType.SERVICE else task.instances
+
+
 def request_in(data: bytes) -> JobRequest:
     """Return the request of the description that `data` holds; equal small ones of late share one."""
     return _request_in_small(data) if len(data) <= SMALL else request_of(decode_spec(data))
@@ -85,6 +91,13 @@ def request_taken(data: bytes, option: int) -> JobRequest:
     if not whole.others:
         return whole
     return whole.others[option - 1] if option else replace(whole, others=())
+
+
+def without_refused(request: JobRequest, run: Run | None) -> JobRequest:
+    """Return the request of a job without the nodes that could not be prepared for it."""
+    if run is None or not run.refused:
+        return request
+    return replace(request, excluded_nodes=(*request.excluded_nodes, *run.refused))
 
 
 @lru_cache(MOST_REMEMBERED)

@@ -13,6 +13,7 @@ from headnode.core.model.alternative_checks import check_alternatives
 from headnode.core.model.circles import find_circle
 from headnode.core.model.dependencies import FIELDS
 from headnode.core.model.holds import check_holds
+from headnode.core.model.interactive import check_interactive
 from headnode.core.model.job import JobSpec
 from headnode.core.model.process_checks import check_processes
 from headnode.core.model.quantities import HIGHEST, LOWEST
@@ -26,10 +27,9 @@ from headnode.core.model.small_checks import (
     check_run_time,
     refuse,
 )
-from headnode.core.model.task import TaskSpec, TaskType
-from headnode.core.model.task_checks import SPECIAL, check_task
+from headnode.core.model.task import SPECIAL, TaskSpec, TaskType
+from headnode.core.model.task_checks import check_task
 
-RUNNABLE = (TaskType.BASIC, TaskType.SWEEP)
 MOST_SWEEPS = 100  # in one job
 
 
@@ -51,16 +51,16 @@ def check(spec: JobSpec) -> None:
 
 
 def check_runnable(spec: JobSpec) -> None:
-    """Refuse a job that can be kept but not run: a task has no command line, or its type does not run.
+    """Refuse a job that can be kept but not run: a task has no command line.
 
-    Raises:  BadRequest ``no-command`` or ``task-type``.
+    Raises:  BadRequest ``no-command``, ``interactive``.
     """
+    check_interactive(spec)
     for number, task in enumerate(spec.tasks, 1):
+        if spec.interactive:
+            continue  # without one it is the login shell
         if not task.command.strip():
             refuse("no-command", f"{called(number, task)} has no command line", "say what it shall run")
-        if task.kind not in RUNNABLE:
-            what = f"{called(number, task)} is of type {task.kind.value}, which does not run yet"
-            refuse("task-type", what, "use basic tasks and parametric sweeps")
 
 
 def _check_texts(spec: JobSpec) -> None:
@@ -177,11 +177,14 @@ def _check_kinds(spec: JobSpec) -> None:
             f"{kinds[TaskType.SWEEP]} sweeps in a job",
             f"at most {MOST_SWEEPS} are possible",
         )
-    for kind in SPECIAL:
+    for kind in sorted(SPECIAL):
         if kinds[kind] > 1:
             refuse("special-task", f"{kinds[kind]} {kind.value} tasks in a job", "one is possible")
     if kinds[TaskType.SERVICE] and (kinds[TaskType.BASIC] or kinds[TaskType.SWEEP]):
         refuse("special-task", "a service task beside ordinary tasks", "put it in a job of its own")
+    if kinds[TaskType.SERVICE] and spec.together:
+        what = "a service task in a job whose tasks start together"
+        refuse("special-task", what, "let them not: a service has as many instances as there is room for")
 
 
 def _check_dependencies(spec: JobSpec) -> None:

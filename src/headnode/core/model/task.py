@@ -24,6 +24,13 @@ class TaskType(StrEnum):
     SERVICE = "service"
 
 
+PREPARING = frozenset({TaskType.NODE_PREP, TaskType.NODE_RELEASE})
+"""Types that run once on each node of the job: before its first task there, and after its last."""
+
+SPECIAL = PREPARING | {TaskType.SERVICE}
+"""Types of which a job has at most one task, whose instances are made as the job goes on."""
+
+
 class Distribution(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     """How the processes of a task are laid on nodes: instances of a sweep, or processors of another task.
 
@@ -47,7 +54,8 @@ class TaskSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     A task is known by its number in the job, from 1, which is its place in the task list.
     Its instances are numbered from 1; a sweep's instance i stands for ``start + (i - 1) * increment``;
-    a basic task has the one instance 1.  `minimum` and `maximum` count the job's unit.
+    a basic task has the one instance 1; those of a special task are made as its job goes on.
+    `minimum` and `maximum` count the job's unit.
     """
 
     name: str = ""
@@ -82,9 +90,9 @@ class TaskSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     @property
     def instances(self) -> int:
-        """How many instances the task has; 0 for a sweep whose range is empty."""
+        """How many instances the task has; 0 for a sweep whose range is empty, and for a special task."""
         if self.kind is not TaskType.SWEEP:
-            return 1
+            return 0 if self.kind in SPECIAL else 1
         if self.increment <= 0 or self.end < self.start:
             return 0
         return (self.end - self.start) // self.increment + 1

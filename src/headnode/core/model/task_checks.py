@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 
 from headnode.core.model.job import JobSpec
+from headnode.core.model.node_needs import ANY_NODE
 from headnode.core.model.process_checks import check_task_processes
 from headnode.core.model.quantities import FOREVER
 from headnode.core.model.small_checks import (
@@ -18,12 +19,9 @@ from headnode.core.model.small_checks import (
     check_run_time,
     refuse,
 )
-from headnode.core.model.task import MOST_INSTANCES, TaskSpec, TaskType
+from headnode.core.model.task import MOST_INSTANCES, PREPARING, SPECIAL, TaskSpec, TaskType
 
 MOST_CRITICAL_FAILURES = 1_000_000
-_PREPARING = (TaskType.NODE_PREP, TaskType.NODE_RELEASE)
-SPECIAL = (*_PREPARING, TaskType.SERVICE)
-"""Types of which a job has at most one task, and on which no task can depend."""
 
 
 def check_task(spec: JobSpec, number: int) -> None:
@@ -149,13 +147,20 @@ def _check_task_sweep(_: JobSpec, task: TaskSpec, whose: str) -> None:
 def _check_task_special(_: JobSpec, task: TaskSpec, whose: str) -> None:
     if task.kind not in SPECIAL:
         return
-    forbidden = {
+    forbidden: dict[str, object] = {
         "dependencies": task.depends_on,
+        "a group": task.group,
         "required nodes": task.required_nodes,
-        "exclusive": task.exclusive,
+        "the option exclusive": task.exclusive,
+        "the option rerunnable": task.rerunnable,
+        "a distribution": task.distribution,
     }
-    if task.kind in _PREPARING:
+    if task.kind in PREPARING:
         forbidden["a size"] = (task.minimum, task.maximum) != (1, 1)
+        forbidden["a node group"] = task.node_group
+        forbidden["needs of its own"] = task.needs != ANY_NODE
+    if task.kind is TaskType.NODE_RELEASE:
+        forbidden["a failure that fails the job"] = task.fail_job_on_failure
     for what, given in forbidden.items():
         if given:
             refuse("special-task", f"{whose}, a {task.kind.value} task, has {what}", "it cannot: take it out")
