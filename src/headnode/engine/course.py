@@ -4,6 +4,7 @@ Source of the method: Smith, Taylor and Foster, "Using run-time predictions to e
 improve scheduler performance", 1999.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from heapq import heapify, heappop, heappush, nsmallest
 from itertools import islice
@@ -17,6 +18,7 @@ from headnode.core.model.quantities import NEVER, Instant, JobId
 from headnode.core.scheduling.decision import Grow, Plan, Shares, Start
 from headnode.core.scheduling.need import licence_wishes, licences_of, memory_of
 from headnode.core.scheduling.policies import Policy
+from headnode.core.scheduling.reserved_times import instants_of
 from headnode.core.scheduling.terrain import Ground
 from headnode.core.scheduling.view import NodeView, RunningJob, Turn, View, WaitingClass
 
@@ -88,6 +90,8 @@ class _Scene:
         self._licences = dict(view.licences)
         self.queue = {each.request: list(each.turns) for each in view.queue}
         self._request_of = {JobId(turn[2]): each.request for each in view.queue for turn in each.turns}
+        reserved = instants_of(node.reserved for node in view.nodes.values())
+        self._edges = sorted(Instant(view.now + edge) for edge in reserved)  # of reservations
         self._ends = [(max(ends.get(job.job, job.end), view.now), job.job) for job in view.running]
         heapify(self._ends)
 
@@ -102,13 +106,13 @@ class _Scene:
             licences=dict(self._licences),
             depth=self._view.depth,
             before=self._before,
-            ground=None if self._terrain.closing else Ground(nodes, self._terrain),  # same whatever runs
+            ground=None if self._terrain.changes else Ground(nodes, self._terrain),  # same whatever runs
         )
 
     def _nodes_now(self) -> dict[str, NodeView]:
         """Return the nodes as they are by now: some have closed since, or will sooner."""
         gone = self.now - self._view.now
-        if not self._terrain.closing or not gone:
+        if not self._terrain.changes or not gone:
             return dict(self._nodes)
         return {name: _later(node, gone) for name, node in self._nodes.items()}
 
@@ -148,6 +152,8 @@ class _Scene:
         """Let time go by until something ends, or the plan wants to be asked again; False if nothing will."""
         self._before = plan
         wake = plan.wake if plan.wake > self.now else NEVER
+        edge = bisect_right(self._edges, self.now)
+        wake = min([wake, *self._edges[edge : edge + 1]])
         then = min(self._ends[0][0] if self._ends else NEVER, wake)
         if then == NEVER:
             return False
@@ -196,12 +202,18 @@ class _Scene:
             closed=node.closed,
             memory_held=node.memory_held + memory,
             open_for=node.open_for,
+            reserved=node.reserved,
         )
 
 
 def _later(node: NodeView, seconds: float) -> NodeView:
     """Return a node as it is after some time in which nothing of it was taken or given back."""
-    if node.open_for == inf:
+    if node.open_for == inf and not node.reserved:
         return node
     left = node.open_for - seconds
-    return msgspec.structs.replace(node, open_for=left if left > 0 else 0.0)
+    times = (
+        msgspec.structs.replace(each, begins=each.begins - seconds, ends=each.ends - seconds)
+        for each in node.reserved
+        if each.ends > seconds
+    )
+    return msgspec.structs.replace(node, open_for=left if left > 0 else 0.0, reserved=tuple(times))

@@ -19,6 +19,7 @@ from headnode.core.model.node import NodeFacts
 from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.quantities import FOREVER, NEVER, Instant, JobId, Seconds
 from headnode.core.scheduling.decision import Plan, Reservation, Start
+from headnode.core.scheduling.node_view import Reserved
 from headnode.core.scheduling.view import NodeView, RunningJob, Turn, View, WaitingClass
 from headnode.testing.specification import memory_with_each
 
@@ -70,11 +71,24 @@ def gang(*parts: Part, minutes: float = INF, **more: Any) -> JobRequest:
 
 
 def node(
-    name: str, processors: int = 2, *, closed: str = "", minutes_open: float = INF, **facts: Any
+    name: str,
+    processors: int = 2,
+    *,
+    closed: str = "",
+    minutes_open: float = INF,
+    kept: Sequence[Reserved] = (),
+    **facts: Any,
 ) -> NodeView:
-    """Return an idle node."""
+    """Return an idle node; `kept` are the times for which it is reserved."""
     said = NodeFacts(name=name, processors=processors, **facts)
-    return NodeView(said, free=processors, closed=closed, open_for=minutes_open * MINUTE)
+    return NodeView(
+        said, free=processors, closed=closed, open_for=minutes_open * MINUTE, reserved=tuple(kept)
+    )
+
+
+def kept_for(name: str, begins: float, ends: float, *, limits: bool = True, says: str = "") -> Reserved:
+    """Return a time for which nodes are reserved, in minutes from now."""
+    return Reserved(name, begins * MINUTE, ends * MINUTE, limits, says or f"for {name}")
 
 
 def runs(
@@ -155,4 +169,4 @@ def _held(each: NodeView, running: Sequence[RunningJob]) -> NodeView:
     owner = next((job.job for job, _ in mine if job.request.exclusive), None)
     free = each.facts.processors - sum(count for _, count in mine)
     memory = sum(count * memory_with_each(job.request) for job, count in mine)
-    return NodeView(each.facts, free, len(mine), owner, each.closed, memory, each.open_for)
+    return NodeView(each.facts, free, len(mine), owner, each.closed, memory, each.open_for, each.reserved)

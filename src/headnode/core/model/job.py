@@ -127,7 +127,9 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     hold_until: Instant | None = None
     holds: tuple[str, ...] = ()  # names; the job waits until each is released
     end_by: Instant | None = None  # it must have ended by then, or it is of no use
+    reservation: str = ""  # name of the one in which it runs, and nowhere else
     suspendable: bool = False
+    interactive: bool = False  # its one task is a program in a terminal, which somebody comes to
     resource_limits: tuple[ResourceLimit, ...] = ()  # of every process of every task
     notify_on_start: bool = False
     notify_on_completion: bool = False
@@ -193,6 +195,8 @@ class JobRequest(msgspec.Struct, frozen=True, gc=False):
     together: bool = False  # `parts` has one part for each task, and all are held at once
     parts: tuple[Part, ...] = ()
     others: tuple["JobRequest", ...] = ()  # what the job would do with instead, best first
+    reservation: str = ""  # it runs nowhere but in this one; in lower case
+    welcome: tuple[str, ...] = ()  # reservations that do not keep it out; in lower case, ascending
 
     def option(self, number: int) -> "JobRequest":
         """Return what is asked for under an option: 0 for this itself, n for the n-th of the others.

@@ -9,7 +9,7 @@ Cost:  `first_fit` O(kinds the need may use + their stairs), and a placement whe
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from math import inf
+from math import inf, nextafter
 from typing import NamedTuple
 
 from headnode.core.model.job import UnitType
@@ -18,11 +18,13 @@ from headnode.core.scheduling import returns
 from headnode.core.scheduling.board import Board, Fit, Piece
 from headnode.core.scheduling.future import Release
 from headnode.core.scheduling.kinds import Kind, Kinds
-from headnode.core.scheduling.need import Need
+from headnode.core.scheduling.need import Need, later
 from headnode.core.scheduling.placement import fewest, fit
 from headnode.core.scheduling.profile import Profile
+from headnode.core.scheduling.reserved_times import own_time
 from headnode.core.scheduling.sweep_line import Changes, Course, first_instants
 
+SHUT = 1 << 40  # more than there is of anything: taken out where a need is kept out
 OVERDUE = 1.0  # seconds that a job over its limit is expected to go on
 
 
@@ -61,6 +63,7 @@ class Availability:
         self._memory = returns.memory(now, board, counted, due)
         self._licences = returns.licences(now, board, due)
         self._total = returns.total(now, kinds, self._free)
+        self._seen: dict[tuple[tuple[str, ...], int], Profile] = {}  # by who is welcome, of reserved kinds
         self._opens = [stairs.opens() for stairs in self._free]  # when there is anything of a kind
 
     def first_fit(self, need: Need, duration: float, after: Instant, until: float = inf) -> Slot | None:
@@ -68,16 +71,45 @@ class Availability:
         if need.impossible or any(self._kinds.of[node] < 0 for node in need.required):
             return None  # a closed node is of no kind
         least, best = fewest(need), None
+        after, until = self._within_own_time(need, Span(duration, after, until))
         after = Instant(self._total.first_fit(need.minimum, duration, after))  # not before, wherever
         for kinds in self._kinds_for(need) if after < until else ():
             open_by_then = [kind for kind in kinds if self._opens[kind] < until]
             courses = self._courses(least, open_by_then, Span(duration, after, until))
             for at in first_instants(courses, after, until):
-                found = fit(least, self.board(at, at + duration))
+                then = least if need.access is None else later(least, self._board.terrain, at - self._now)
+                found = fit(then, self.board(at, at + duration))
                 if found is not None:
                     best, until = Slot(Instant(at), found), at
                     break
         return best
+
+    def _within_own_time(self, need: Need, span: Span) -> tuple[Instant, float]:
+        """Return between which instants a need must begin that is for one reservation only."""
+        duration, after, until = span
+        access, reserved = need.access, self._board.terrain.reserved
+        if access is None or not access.reservation:
+            return Instant(after), until
+        own = next((time for times in reserved if (time := own_time(times, access)) is not None), None)
+        if own is None:
+            return Instant(after), after
+        begins, ends = self._now + own.begins, self._now + own.ends
+        last = nextafter(ends - duration, inf) if own.limits else ends
+        return Instant(max(after, begins)), min(until, last)
+
+    def _for(self, need: Need, kind: int) -> Profile:
+        """Return what is free of a kind for a need: nothing while it is reserved for others."""
+        times = self._board.terrain.reserved[self._kinds.all[kind].nodes[0]]
+        access = need.access
+        if access is None or not times:
+            return self._free[kind]
+        known = self._seen.get((access.welcome, kind))
+        if known is None:
+            known = self._seen[access.welcome, kind] = self._free[kind].copy()
+            for each in times:
+                if each.name not in access.welcome and each.ends > 0:
+                    known.take(self._now + max(each.begins, 0.0), self._now + each.ends, SHUT)
+        return known
 
     def board(self, start: float, end: float) -> Board:
         """Return what is free all the time between two instants; if it starts now, on which nodes it is."""
@@ -119,6 +151,9 @@ class Availability:
     ) -> None:
         for kind, count in self._counts(piece).items():
             change(self._free[kind], start, end, count)
+            for (_, number), stairs in self._seen.items():
+                if number == kind:
+                    change(stairs, start, end, count)
             self._opens[kind] = self._free[kind].opens()
         for stairs, amount in self._beside(piece):
             change(stairs, start, end, amount)
@@ -142,11 +177,12 @@ class Availability:
     def _courses(self, need: Need, kinds: Sequence[int], span: Span) -> list[Course]:
         """Return what must come together for the minimum of a need on these kinds of nodes."""
         amounts = [
-            _over_time(self._free[kind], span, self._worth(need, self._kinds.all[kind])) for kind in kinds
+            _over_time(self._for(need, kind), span, self._worth(need, self._kinds.all[kind]))
+            for kind in kinds
         ]
         courses = [Course(amounts, 1 if need.single else need.minimum)]
         for node in need.required:
-            courses.append(Course([_over_time(self._free[self._kinds.of[node]], span, _as_is)], 1))
+            courses.append(Course([_over_time(self._for(need, self._kinds.of[node]), span, _as_is)], 1))
         if need.share:
             courses.append(Course([self._idle_units(need, kind, span) for kind in kinds], need.share))
         for part in need.parts if not need.single else ():
@@ -162,7 +198,7 @@ class Availability:
     def _idle_units(self, need: Need, kind: int, span: Span) -> Changes:
         (node, *_), size, _ = self._kinds.all[kind]
         units = self._board.terrain.units[need.unit][node]
-        return _over_time(self._free[kind], span, lambda count: units * (count == size))
+        return _over_time(self._for(need, kind), span, lambda count: units * (count == size))
 
     def _worth(self, need: Need, kind: Kind) -> Callable[[int], int]:
         """Return how many units so much of a kind is at most; for jobs on one node, whether it is enough."""
@@ -185,7 +221,7 @@ class Availability:
         known = self._kinds_in.get(need.rules) if need.rules >= 0 else None
         if known is None:
             of = self._kinds.of
-            known = [list(dict.fromkeys([of[node] for node in order])) for order in need.alternatives]
+            known = [list(dict.fromkeys([of[node] for node in order])) for order in need.candidates]
             self._kinds_in[need.rules] = known
         return known
 
@@ -194,8 +230,8 @@ def _over_time(stairs: Profile, span: Span, worth: Callable[[int], int]) -> Chan
     """Return what the least that is free for a duration is worth, by when it begins."""
     duration, after, until = span
     if stairs.is_level(after, until + duration):
-        return ((after, False, worth(stairs.least(after, after + duration))),)
-    return [(at, later, worth(count)) for at, later, count in stairs.windows(duration, after, until)]
+        return ((after, False, worth(max(stairs.least(after, after + duration), 0))),)
+    return [(at, above, worth(max(count, 0))) for at, above, count in stairs.windows(duration, after, until)]
 
 
 def _as_is(count: int) -> int:

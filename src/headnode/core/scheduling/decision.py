@@ -24,6 +24,7 @@ class Why(StrEnum):
     DEPENDENCY = "dependency"
     HOLD = "hold"
     ALTERNATIVE = "alternative"  # another request that it would do with does not help either, as it says
+    RESERVED = "reserved"  # nodes that it could have are kept for others, or it may run on these alone
     NEVER_FITS = "never-fits"  # not with the nodes there are
 
 

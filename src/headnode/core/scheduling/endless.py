@@ -3,6 +3,7 @@
 from headnode.core.model.quantities import NEVER, Instant
 from headnode.core.scheduling.board import Board, Fit
 from headnode.core.scheduling.future import release_of
+from headnode.core.scheduling.need import at_some_time
 from headnode.core.scheduling.placement import fewest, fit
 from headnode.core.scheduling.terrain import Terrain
 from headnode.core.scheduling.view import View
@@ -25,7 +26,7 @@ class Endless:
 
     def _fits(self, wish: Wish, board: Board) -> bool:
         under = options(wish, self._view.now, self._terrain)
-        return any(fit(fewest(each.need), board) is not None for each in under)
+        return any(fit(fewest(at_some_time(each.need, self._terrain)), board) is not None for each in under)
 
     def wait(self, wish: Wish) -> None:
         """Let this job be the one, if there is none, with jobs behind it that were given its place before."""

@@ -1,15 +1,17 @@
 """When a job that waits will fit: running jobs end at their limits, and what they hold comes back."""
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from math import inf
 from operator import itemgetter
 from typing import NamedTuple
 
 from headnode.core.model.job import UnitType
 from headnode.core.model.quantities import NEVER, Instant
 from headnode.core.scheduling.board import Board, Piece
-from headnode.core.scheduling.need import Need, lasting, licence_wishes, licences_of, memory_of
+from headnode.core.scheduling.need import Need, later, licence_wishes, licences_of, memory_of
 from headnode.core.scheduling.placement import fewest, fit
+from headnode.core.scheduling.reserved_times import instants_of
 from headnode.core.scheduling.terrain import Terrain
 from headnode.core.scheduling.view import RunningJob, View
 
@@ -73,16 +75,30 @@ def releases_of(view: View, terrain: Terrain) -> list[Release]:
     return found
 
 
-def promise(need: Need, now: Board, ordered: Sequence[Release], at_last: Board) -> Promise | None:
+class Outlook(NamedTuple):
+    """What is to come: the board as it is at this instant, and what comes back, by `in_order`.
+
+    Jobs without a limit end at NEVER, one after the other.  `at_last` is the board with nothing on it:
+    holders the view does not name, such as jobs just ending, go at NEVER too.
+    """
+
+    since: Instant
+    board: Board
+    ordered: Sequence[Release]
+    at_last: Board
+
+
+def promise(need: Need, outlook: Outlook) -> Promise | None:
     """Return the earliest promise for a need that does not fit now, or None if no end will help.
 
-    Nodes that will close are promised to nobody.
-
-    `ordered` is by `in_order`: jobs without a limit end at NEVER, one after the other.  `at_last` is the
-    board with nothing on it: holders the view does not name, such as jobs just ending, go at NEVER too.
+    Nodes that will close are promised to nobody, and reserved ones as `later` says.
     Cost:  O(log(releases)) placements, because what fits still fits when more is free; one where counts tell.
+    Where nodes are reserved, as many for each beginning and end of a reservation.
     """
-    least = fewest(lasting(need, now.terrain))
+    if need.access is not None:
+        return _promise_between(need, outlook)
+    since, now, ordered, at_last = outlook
+    least = fewest(later(need, now.terrain, 0.0))
     steps = _steps(ordered)
 
     def suffices(step: int) -> bool:
@@ -92,8 +108,62 @@ def promise(need: Need, now: Board, ordered: Sequence[Release], at_last: Board) 
     if first < len(steps) and not suffices(steps[first]):
         first = bisect_left(steps, True, first + 1, key=suffices)
     if first < len(steps):
-        return promised(need, ordered[steps[first] - 1].at, _after(now, ordered[: steps[first]]))
-    return promised(need, NEVER, at_last.copy())
+        return promised(need, since, ordered[steps[first] - 1].at, _after(now, ordered[: steps[first]]))
+    return promised(need, since, NEVER, at_last.copy())
+
+
+def _promise_between(need: Need, outlook: Outlook) -> Promise | None:
+    """Return the earliest promise where nodes are reserved.
+
+    From one instant at which the nodes it may use change to the next what fits still fits: each such span
+    is searched as if there was no other.
+    """
+    since, now, ordered, at_last = outlook
+    finite = [each for each in ordered if each.at < NEVER]
+    edges = [since, *_changes(need, outlook)]
+    for edge, after in zip(edges, [*edges[1:], NEVER], strict=True):
+        first = bisect_right(finite, edge, key=itemgetter(0))
+        if edge > since or (finite and finite[0].at <= since):
+            found = promised(need, since, edge, _after(now, finite[:first]))
+            if found is not None:
+                return found
+        ends = sorted({each.at for each in finite[first:] if each.at < after})
+        found = _first_end(need, outlook, finite, ends)
+        if found is not None:
+            return found
+    least = fewest(later(need, now.terrain, NEVER))
+    counts = range(len(finite) + 1, len(ordered) + 1)
+    enough = bisect_left(counts, True, key=lambda count: fit(least, _after(now, ordered[:count])) is not None)
+    board = _after(now, ordered[: counts[enough]]) if enough < len(counts) else at_last.copy()
+    return promised(need, since, NEVER, board)
+
+
+def _changes(need: Need, outlook: Outlook) -> list[Instant]:
+    """Return when the nodes that a need may use change, after now, ascending."""
+    access, terrain = need.access, outlook.board.terrain
+    edges = instants_of(terrain.reserved)
+    if access is not None and access.lasts < inf:
+        edges |= {edge - access.lasts for edge in edges}
+    return sorted({Instant(outlook.since + edge) for edge in edges if edge > 0})
+
+
+def _first_end(
+    need: Need, outlook: Outlook, ordered: Sequence[Release], ends: Sequence[Instant]
+) -> Promise | None:
+    """Return the promise at the first of these ends at which the need fits, if what fits still fits."""
+    if not ends:
+        return None
+    since, now = outlook.since, outlook.board
+    least = fewest(later(need, now.terrain, ends[0] - since))
+
+    def suffices(end: Instant) -> bool:
+        return fit(least, _after(now, ordered[: bisect_right(ordered, end, key=itemgetter(0))])) is not None
+
+    if not suffices(ends[-1]):
+        return None
+    end = ends[bisect_left(ends, True, key=suffices)]
+    board = _after(now, ordered[: bisect_right(ordered, end, key=itemgetter(0))])
+    return promised(need, since, end, board)
 
 
 def _too_few(least: Need, now: Board, ordered: Sequence[Release]) -> int:
@@ -108,9 +178,12 @@ def _too_few(least: Need, now: Board, ordered: Sequence[Release]) -> int:
     return len(ordered)
 
 
-def promised(need: Need, at: Instant, board: Board) -> Promise | None:
-    """Return the promise of a minimum at this instant, or None if it does not fit on the board."""
-    least = fewest(lasting(need, board.terrain))
+def promised(need: Need, since: Instant, at: Instant, board: Board) -> Promise | None:
+    """Return the promise of a minimum at this instant, or None if it does not fit on the board then.
+
+    `since` is the present instant.
+    """
+    least = fewest(later(need, board.terrain, at - since))
     found = fit(least, board)
     return None if found is None else Promise(at, board, need.piece(found))
 

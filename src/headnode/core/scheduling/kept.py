@@ -68,6 +68,9 @@ def _placed(
     named = _numbered(reservation.allocation, terrain)
     if any(number < 0 or terrain.alike_of[number] < 0 for number, _ in named):
         return None
+    access = need.access
+    if access is not None and not all(terrain.takes(number, access, at - now) for number, _ in named):
+        return None  # it was reserved since
     found: Fit | None = named
     if reservation.parts:
         found = Divided.of(named, [_numbered(part, terrain) for part in reservation.parts])

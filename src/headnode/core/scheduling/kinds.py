@@ -57,7 +57,7 @@ def _wanted(terrain: Terrain, needs: Iterable[Need]) -> dict[int, Wants]:
     wanted: dict[int, Wants] = {}
     known: dict[int, list[Counter[int]]] = {}  # by rules
     for need in needs:
-        members_in = known.get(need.rules) or [_members(order, terrain) for order in need.alternatives]
+        members_in = known.get(need.rules) or [_members(order, terrain) for order in need.candidates]
         if need.rules >= 0:
             known[need.rules] = members_in
         for groups in members_in:
@@ -78,7 +78,7 @@ def _members(order: Order, terrain: Terrain) -> Counter[int]:
 
 def _wants(need: Need, terrain: Terrain, group: int) -> Wants:
     node = terrain.alike[group][0]
-    if need.single or need.share or need.required or len(need.alternatives) > 1:
+    if need.single or need.share or need.required or len(need.candidates) > 1:
         return Wants.APART
     if need.whole:
         return Wants.WHOLE

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from headnode.core.model.job import JobRequest, NodeGroupOp, Part, UnitType
 from headnode.core.scheduling.board import Board, Fit, Piece
+from headnode.core.scheduling.reserved_times import Access
 from headnode.core.scheduling.terrain import Order, Terrain
 from headnode.core.scheduling.view import RunningJob
 
@@ -50,6 +51,8 @@ class Need(NamedTuple):
     parts: tuple[PartNeed, ...] = ()
     ceiling: int = 0  # of what parts may need that share what the job holds, where nodes are not taken whole
     together: bool = False  # all parts are held beside each other; else they share what the job holds
+    access: Access | None = None  # where nodes are reserved; `alternatives` are then those of a start now
+    anywhere: tuple[Order, ...] = ()  # and these the nodes it may use at some time
 
     @property
     def counted(self) -> bool:
@@ -57,6 +60,11 @@ class Need(NamedTuple):
         return not (self.single or self.share or self.required or self.memory) and all(
             self.whole or not (part.apart or part.whole or part.size != 1) for part in self.parts
         )
+
+    @property
+    def candidates(self) -> tuple[Order, ...]:
+        """The nodes that it may use, now or later."""
+        return self.alternatives if self.access is None else self.anywhere
 
     def licences(self, fit: Fit) -> dict[str, int]:
         """Return the licences that a job of this need holds with these processors."""
@@ -86,6 +94,7 @@ def _worked_out(request: JobRequest, terrain: Terrain) -> Need:
     required = {name.casefold() for name in request.required_nodes}
     parts = tuple(_part_need(part, terrain) for part in request.parts)
     fixed, each = licence_wishes(request)
+    access = terrain.access(request)
     return Need(
         unit=request.unit,
         minimum=most if request.start_at_maximum else least,
@@ -106,11 +115,33 @@ def _worked_out(request: JobRequest, terrain: Terrain) -> Need:
         parts=parts,
         ceiling=most,
         together=request.together,
+        access=access,
+        anywhere=() if access is None else terrain.anywhere(request),
     )
 
 
-def lasting(need: Need, terrain: Terrain) -> Need:
-    """Return the need without the nodes that will close: what begins later is promised none of them."""
+def later(need: Need, terrain: Terrain, seconds: float) -> Need:
+    """Return the need of a start so long from now: on nodes that then take it, as reservations go.
+
+    Not on those that will close: what begins later is promised none of them.
+    """
+    access = need.access
+    if access is None:
+        return _lasting(need, terrain)
+    orders = (tuple(n for n in order if terrain.takes(n, access, seconds)) for order in need.anywhere)
+    return _lasting(need._replace(alternatives=tuple(orders)), terrain)
+
+
+def at_some_time(need: Need, terrain: Terrain) -> Need:
+    """Return the need on all nodes that take it at some time, as reservations go."""
+    access = need.access
+    if access is None:
+        return need
+    orders = (tuple(n for n in order if terrain.ever_takes(n, access)) for order in need.anywhere)
+    return need._replace(alternatives=tuple(orders))
+
+
+def _lasting(need: Need, terrain: Terrain) -> Need:
     if not terrain.closing:
         return need
     stay = terrain.open_for
@@ -169,6 +200,7 @@ def growth_of(running: RunningJob, terrain: Terrain) -> Need | None:
         fixed={},
         rules=-1,
         parts=(),
+        access=None,
     )
 
 

@@ -23,9 +23,10 @@ def _overtake(_standing: Standing, _wish: Wish) -> Fit | None:
     return None
 
 
-def _refusal(standing: Standing, _wish: Wish, fits: bool) -> tuple[Reason, ...]:
-    if standing.head is None or not fits:
+def _refusal(standing: Standing, wish: Wish, fits: bool) -> tuple[Reason, ...]:
+    head = standing.head_of(wish)
+    if head is None or not fits:
         return ()
-    job = standing.head.job
+    job = head.job
     what = f"it would fit, but under this policy nobody overtakes job {job}"
     return (Reason(Why.POLICY, what, str(job)),)

@@ -5,12 +5,13 @@ from heapq import nsmallest
 from math import inf
 
 from headnode.core.model.job import JobRequest, UnitType
-from headnode.core.model.quantities import Seconds, format_run_time
+from headnode.core.model.node_runs import runs_of
 from headnode.core.scheduling.board import Board
 from headnode.core.scheduling.decision import Reason, Why
 from headnode.core.scheduling.need import Need, need_of
 from headnode.core.scheduling.placement import fit, offers
 from headnode.core.scheduling.reasons_of_parts import parts_short, tasks_not_served
+from headnode.core.scheduling.reserved_times import typed
 from headnode.core.scheduling.suitability import objection, rules_of
 from headnode.core.scheduling.terrain import Order, Terrain
 from headnode.core.scheduling.view import NodeView
@@ -54,6 +55,7 @@ def _shortages(need: Need, request: JobRequest, board: Board, *, now: bool) -> I
     yield from parts_short(need, request, board, now=now)
     yield from _too_few_alone(need, board)
     yield from _licences(need, board)
+    yield from _reserved(need, request, board)
     yield from _nodes_named(need, request, board, now=now)
 
 
@@ -74,18 +76,15 @@ def why_out(need: Need, request: JobRequest, board: Board, number: int) -> str:
         return unsuitable or f"takes no new work: {terrain.closed[number]}"
     if terrain.closes_too_soon(number, request.run_time):
         return _closes(terrain.open_for[number], request.run_time)
+    kept = "" if need.access is None else terrain.kept_from(number, need.access)
+    if kept:
+        return f"is {kept}"
     return "" if offers(need, board, (number,)) else _busy(need, board, number)
 
 
 def _closes(left: float, lasts: float) -> str:
-    limit = "has no run time limit" if lasts == inf else f"may run {_typed(lasts)}"
-    return f"closes in {_typed(left // 60 * 60)}, and the job {limit}"
-
-
-def _typed(seconds: float) -> str:
-    """Return a span as run times are typed; a bare number would not say that it counts minutes."""
-    text = format_run_time(Seconds(seconds))
-    return text if ":" in text else f"{text} min"
+    limit = "has no run time limit" if lasts == inf else f"may run {typed(lasts)}"
+    return f"closes in {typed(left // 60 * 60)}, and the job {limit}"
 
 
 def counted(amount: int, unit: UnitType | str) -> str:
@@ -140,6 +139,26 @@ def _licences(need: Need, board: Board) -> Iterator[Reason]:
             yield Reason(
                 Why.LICENCES, f"needs {asked} of licence {feature!r}; {free} would be there", feature
             )
+
+
+def _reserved(need: Need, request: JobRequest, board: Board) -> Iterator[Reason]:
+    """Yield each reservation that keeps nodes from the job which would serve it otherwise."""
+    terrain, access = board.terrain, need.access
+    if access is None:
+        return
+    known = {each.name for times in terrain.reserved for each in times}
+    if access.reservation and access.reservation not in known:
+        what = f"there is no reservation {access.reservation!r}, where alone it may run"
+        yield Reason(Why.RESERVED, what, access.reservation)
+        return
+    rules, kept = rules_of(request), dict[str, list[str]]()
+    for number in sorted(range(len(terrain.names)), key=terrain.names.__getitem__):
+        if not terrain.closed[number] and not objection(rules, terrain.facts[number]):
+            text = terrain.kept_from(number, access)
+            if text:
+                kept.setdefault(text, []).append(terrain.names[number])
+    for text, names in kept.items():
+        yield Reason(Why.RESERVED, f"{', '.join(runs_of(names))} {'is' if len(names) == 1 else 'are'} {text}")
 
 
 def _nodes_named(need: Need, request: JobRequest, board: Board, *, now: bool) -> Iterator[Reason]:

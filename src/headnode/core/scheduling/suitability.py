@@ -10,6 +10,7 @@ from headnode.core.model.job import JobRequest, NodeGroupOp, OrderKey, Part
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.node_objections import objection as unmet
+from headnode.core.scheduling.reserved_times import Access
 
 RESOURCE_ORDER = (OrderKey("memory"), OrderKey("speed"))
 """The order of a cluster that says nothing else: memory, then processor speed, larger first."""
@@ -27,6 +28,7 @@ class Rules(NamedTuple):
     order: tuple[OrderKey, ...]
     needs: NodeNeeds = ANY_NODE
     lasts: float = 0.0  # seconds it may run, where nodes will close
+    access: Access | None = None  # where nodes are reserved
 
 
 def fold(names: Iterable[str]) -> frozenset[str]:

@@ -8,6 +8,7 @@ from headnode.core.model.job import JobRequest, NodeGroupOp, OrderKey, Part, Uni
 from headnode.core.model.node import NodeFacts, NodeState
 from headnode.core.model.quantities import JobId
 from headnode.core.scheduling.node_view import NodeView
+from headnode.core.scheduling.reserved_times import Access, ever_takes, objection_in_words, takes
 from headnode.core.scheduling.suitability import (
     Rules,
     fold,
@@ -35,6 +36,7 @@ class Terrain:
 
     With `reopened`, closed nodes count as open; removed ones never do.  A node that will close serves those
     who are over by then: of `open_for` seconds from the view's now, infinite where nobody closes it.
+    `reserved` are the times that each is kept for some; whoever asks what is `reopened` asks for no time.
     Cost:  O(nodes) to make; candidates are worked out once for each kind of rules.  What others work out
     on these nodes is remembered with them: `needs`, whether these ever run (by licences in all),
     `releases`, `returning` (these in order), and how the pass `before` ended.
@@ -47,6 +49,10 @@ class Terrain:
         self.closed = [_closed(node, reopened) for node in nodes.values()]
         self.open_for = [inf if reopened else node.open_for for node in nodes.values()]
         self.closing = any(left < inf for left in self.open_for)
+        self.reserved = [node.reserved for node in nodes.values()]
+        self.reserving = any(self.reserved)
+        self.changes = self.closing or self.reserving  # with time, though nothing happens
+        self._at_any_time = reopened
         self.processors = [node.processors for node in self.facts]
         self.sockets = [max(1, min(node.sockets, node.processors)) for node in self.facts]
         self.units: dict[UnitType, list[int]] = {
@@ -71,7 +77,9 @@ class Terrain:
         groups: dict[tuple[object, ...], list[int]] = {}
         for number, facts in enumerate(self.facts):
             if not self.closed[number] and facts.processors > 0:
-                groups.setdefault((*_looks(facts), self.open_for[number]), []).append(number)
+                groups.setdefault((*_looks(facts), self.open_for[number], self.reserved[number]), []).append(
+                    number
+                )
         of = [-1] * len(self.facts)
         for group, numbers in enumerate(groups.values()):
             for number in numbers:
@@ -84,7 +92,35 @@ class Terrain:
 
         There are several lists, of which one must be chosen, only when groups must be uniform.
         """
-        rules = self._rules_of(request)
+        return self._listed(self._rules_of(request))
+
+    def anywhere(self, request: JobRequest) -> tuple[Order, ...]:
+        """Return the same whatever is reserved when: what it may use at some time."""
+        return self._listed(self._rules_of(request)._replace(access=None))
+
+    def access(self, request: JobRequest) -> Access | None:
+        """Return what matters of a request because of reservations; None: nothing does."""
+        if not self.reserving and not request.reservation:
+            return None
+        return Access(request.reservation, request.welcome, request.run_time)
+
+    def takes(self, number: int, access: Access, begin: float) -> bool:
+        """Return whether a node takes the job, as far as reservations go, so long from now (seconds)."""
+        if self._at_any_time:
+            return self.ever_takes(number, access)
+        return takes(self.reserved[number], access, begin)
+
+    def ever_takes(self, number: int, access: Access) -> bool:
+        """Return whether it does at some time."""
+        return ever_takes(self.reserved[number], access)
+
+    def kept_from(self, number: int, access: Access) -> str:
+        """Return why a node does not take the job now, as far as reservations go; nothing if it does."""
+        if self._at_any_time and self.ever_takes(number, access):
+            return ""
+        return objection_in_words(self.reserved[number], access)
+
+    def _listed(self, rules: Rules) -> tuple[Order, ...]:
         known = self._alternatives.get(rules)
         if known is None:
             known = self._alternatives[rules] = self._worked_out(rules)
@@ -98,6 +134,8 @@ class Terrain:
 
     def _rules_of(self, request: JobRequest) -> Rules:
         rules = rules_of(request)
+        if self.reserving or request.reservation:
+            rules = rules._replace(access=self.access(request))
         return rules._replace(lasts=request.run_time) if self.closing else rules
 
     def closes_too_soon(self, number: int, lasts: float) -> bool:
@@ -130,6 +168,10 @@ class Terrain:
         return Serving(frozenset(found), frozenset(split))
 
     def _worked_out(self, rules: Rules) -> tuple[Order, ...]:
+        access = rules.access
+        if access is not None:
+            whole = self._listed(rules._replace(access=None))
+            return tuple(tuple(n for n in order if self.takes(n, access, 0.0)) for order in whole)
         fit = tuple(
             number
             for number in self._in_order(rules.order)

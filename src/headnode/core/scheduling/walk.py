@@ -10,10 +10,10 @@ from functools import partial
 from typing import NamedTuple
 
 from headnode.core.model.job import JobRequest
-from headnode.core.model.quantities import NEVER
 from headnode.core.scheduling.board import Fit
 from headnode.core.scheduling.decision import Plan, Reason, Wait, Why
 from headnode.core.scheduling.otherwise import never_with_any, with_alternatives
+from headnode.core.scheduling.overtaking import room, without_delay
 from headnode.core.scheduling.placement import fewest, fit
 from headnode.core.scheduling.reasons import shortage
 from headnode.core.scheduling.standing import Head, Standing
@@ -48,7 +48,7 @@ def walk(view: View, rule: Rule) -> Plan:
             wishes.granted(wish)
         elif wish.starts:  # a running job has its minimum: growth is a wish that holds up nobody
             waits[wish.request] = _blocked(view, standing, wish, rule)
-        if aside and standing.head is not None:
+        if aside and standing.heads:
             if standing.is_settled:
                 waits |= {view.queue[at].request: partial(_still, view, standing, rule, at) for at in aside}
             else:
@@ -60,7 +60,9 @@ def walk(view: View, rule: Rule) -> Plan:
 
 def _wanted(standing: Standing, wish: Wish, rule: Rule) -> tuple[Wish, Fit] | None:
     """Return what the wish is given, and under which of its options: the first that can be."""
-    ask = _room if standing.head is None else rule.overtake
+    ask: Callable[[Standing, Wish], Fit | None] = room
+    if standing.heads:
+        ask = without_delay if standing.head_of(wish) is None else rule.overtake
     for option in (
         standing.options(wish) if wish.request.others else (wish,)
     ):  # few have any, and all are asked
@@ -70,23 +72,25 @@ def _wanted(standing: Standing, wish: Wish, rule: Rule) -> tuple[Wish, Fit] | No
     return None
 
 
-def _room(standing: Standing, wish: Wish) -> Fit | None:
-    return fit(wish.need, standing.board) if standing.may_fit(wish.need) else None
-
-
 def _blocked(view: View, standing: Standing, wish: Wish, rule: Rule) -> Telling:
     """Let the job wait, as the head if there is none; return what will say why."""
-    head = standing.head
+    head = standing.head_of(wish)
     if head is not None:
         return partial(_behind, view, standing, wish, rule, head)
     never = _would_never_fit(view, standing, wish)
     if never:
         return lambda: Wait(never)
-    promised = standing.as_head(wish)
-    if promised.promise is not None or rule.closed_blocks:
-        standing.head = promised
-    at = NEVER if promised.promise is None else promised.promise.at
-    return lambda: Wait(with_alternatives(_missing(standing, each) for each in standing.options(wish)), at)
+    at = standing.wait(wish, unpromised=rule.closed_blocks).due
+    return lambda: Wait(with_alternatives(_lacking(standing, each) for each in standing.options(wish)), at)
+
+
+def _lacking(standing: Standing, wish: Wish) -> tuple[Reason, ...]:
+    """Say what is missing for the first that waits; if nothing is, it may be that of another reservation."""
+    others = [head for head in standing.heads.values() if head.wish.request != wish.request]
+    if others and fit(fewest(wish.need), standing.board) is not None:
+        what = f"it would fit, but could delay job {others[0].job}, which holds a reservation"
+        return (Reason(Why.RESERVATION, what, str(others[0].job)),)
+    return _missing(standing, wish)
 
 
 def _missing(standing: Standing, wish: Wish) -> tuple[Reason, ...]:
@@ -96,7 +100,8 @@ def _missing(standing: Standing, wish: Wish) -> tuple[Reason, ...]:
 def _still(view: View, standing: Standing, rule: Rule, place: int) -> Wait:
     """Say why the jobs of a class wait that was refused in the pass before already."""
     wish = first_of(view, view.terrain(), place)
-    return Wait(()) if standing.head is None else _behind(view, standing, wish, rule, standing.head)
+    head = standing.head_of(wish)
+    return Wait(()) if head is None else _behind(view, standing, wish, rule, head)
 
 
 def _behind(view: View, standing: Standing, wish: Wish, rule: Rule, head: Head) -> Wait:

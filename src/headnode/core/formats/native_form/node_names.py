@@ -11,12 +11,11 @@ from itertools import product
 from typing import Any
 
 from headnode.core.formats.native_form.quantities import refuse, shown
+from headnode.core.model.node_runs import is_plain, runs_of
 
 MOST_NODES = 100_000
 _TOKEN = re.compile(r"\\(.)|\[([^\[\]]*)\]|([\s,]+)|([^\\\[\],\s]+)|(.)", re.DOTALL)
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?\Z")
-_SPECIAL = re.compile(r"([\[\]\\,\s])")
-_NUMBERED = re.compile(r"(.*?)([0-9]{1,8})\Z", re.DOTALL)
 _FIX = 'write names and sets of them, for example "node1, node[3-5,8]" or ["node1", "node[3-5,8]"]'
 
 
@@ -89,34 +88,5 @@ def format_nodes(names: tuple[str, ...]) -> str | list[str]:
     >>> format_nodes(("n1", "n2", "n3", "b")), format_nodes(("n1", "n2"))
     (['n[1-3]', 'b'], 'n[1-2]')
     """
-    folded = list(_folded(names))
-    return folded[0] if len(folded) == 1 and names[0] and not _SPECIAL.search(names[0]) else folded
-
-
-def _folded(names: Iterable[str]) -> Iterator[str]:
-    """Yield one text for each run of names that differ only in a number that grows by one."""
-    run: list[str] = []
-    for name in names:
-        if run and not _continues(run, name):
-            yield _written(run)
-            run = []
-        run.append(name)
-    if run:
-        yield _written(run)
-
-
-def _continues(run: Sequence[str], name: str) -> bool:
-    """Whether `name` is the next of a run, which its first name begins."""
-    first = _NUMBERED.match(run[0])
-    if first is None:
-        return False
-    width = len(first[2]) if first[2].startswith("0") else 0
-    return name == first[1] + str(int(first[2]) + len(run)).zfill(width)
-
-
-def _written(run: Sequence[str]) -> str:
-    first, last = _NUMBERED.match(run[0]), _NUMBERED.match(run[-1])
-    if len(run) == 1 or first is None or last is None:
-        return _SPECIAL.sub(r"\\\1", run[0])
-    stem = _SPECIAL.sub(r"\\\1", first[1])
-    return f"{stem}[{first[2]}-{last[2]}]"
+    folded = list(runs_of(names))
+    return folded[0] if len(folded) == 1 and is_plain(names[0]) else folded

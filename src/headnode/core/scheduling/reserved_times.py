@@ -1,0 +1,87 @@
+"""Which jobs reserved nodes take, and when: before a reservation, in it, or after it."""
+
+from collections.abc import Iterable, Sequence
+from math import inf
+from typing import NamedTuple
+
+from headnode.core.model.quantities import Seconds, format_run_time
+from headnode.core.scheduling.node_view import Reserved
+
+
+class Access(NamedTuple):
+    """What matters of a request where nodes are reserved."""
+
+    reservation: str  # it runs nowhere else; empty: wherever nobody keeps it out
+    welcome: tuple[str, ...]
+    lasts: float  # seconds
+
+
+def in_the_way(times: Iterable[Reserved], access: Access, begin: float) -> Reserved | None:
+    """Return the first time of others into which the job would run that begins so long from now (seconds)."""
+    end = begin + access.lasts
+    for each in times:
+        meets = each.begins < end or each.begins <= begin
+        if meets and begin < each.ends and each.name not in access.welcome:
+            return each
+    return None
+
+
+def own_time(times: Iterable[Reserved], access: Access) -> Reserved | None:
+    """Return the time of the reservation that the job names, if it may use it."""
+    if access.reservation not in access.welcome:
+        return None
+    return next((each for each in times if each.name == access.reservation), None)
+
+
+def takes(times: Sequence[Reserved], access: Access, begin: float) -> bool:
+    """Return whether a node reserved for these times takes the job so long from now (seconds)."""
+    if access.reservation:
+        own = own_time(times, access)
+        if own is None or not own.begins <= begin < own.ends:
+            return False
+        if own.limits and begin + access.lasts > own.ends:
+            return False
+    return in_the_way(times, access, begin) is None
+
+
+def ever_takes(times: Sequence[Reserved], access: Access) -> bool:
+    """Return whether the node would take the job at some time."""
+    if not access.reservation:
+        return True
+    own = own_time(times, access)
+    return own is not None and (not own.limits or access.lasts <= own.ends - max(own.begins, 0.0))
+
+
+def objection_in_words(times: Sequence[Reserved], access: Access) -> str:
+    """Return why a node reserved for these times takes no such job now; nothing if it does."""
+    if takes(times, access, 0.0):
+        return ""
+    meets = in_the_way(times, access, 0.0)
+    if meets is not None:
+        return f"reserved {meets.says}" + ("" if meets.begins <= 0 else f"; {_may_run(access)}")
+    named = next((each for each in times if each.name == access.reservation), None)
+    if named is None:
+        return f"not in reservation {access.reservation!r}"
+    if access.reservation not in access.welcome:
+        return f"in reservation {named.name!r}, which the job's owner may not use"
+    if access.lasts > named.ends - max(named.begins, 0.0):
+        return f"reserved {named.says}; {_may_run(access)}, which is longer than what is left of that"
+    return f"reserved {named.says}, and not yet the job's"
+
+
+def _may_run(access: Access) -> str:
+    return (
+        "the job has no run time limit" if access.lasts == inf else f"the job may run {typed(access.lasts)}"
+    )
+
+
+def typed(seconds: float) -> str:
+    """Return a span as run times are typed; a bare number would not say that it counts minutes."""
+    text = format_run_time(Seconds(seconds))
+    return text if ":" in text else f"{text} min"
+
+
+def instants_of(times: Iterable[Sequence[Reserved]]) -> set[float]:
+    """Return when any of these times begins or ends that is still to come, in seconds from now."""
+    edges = {edge for each in set(map(tuple, times)) for time in each for edge in (time.begins, time.ends)}
+    return {edge for edge in edges if 0 < edge < inf}
