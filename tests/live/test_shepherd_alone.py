@@ -50,6 +50,7 @@ class Agent:
             "deadline": None,
             "grace": 0.2,
             "suspendable": False,
+            "most_processes": 0,
         }
         self.channel.send(json.dumps(order).encode())
         self.peer = self.accept()

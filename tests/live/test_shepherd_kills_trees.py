@@ -12,7 +12,7 @@ import pytest
 from agent_scene import JOB, Scene, alive, xargs_rate
 
 from headnode.adapters.nodes import messages as m
-from headnode.adapters.processes import cgroups, process_tree
+from headnode.adapters.processes import cgroups, hierarchies, process_tree
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Seconds
 from headnode.core.model.task import TaskSpec, TaskType
@@ -110,10 +110,10 @@ def test_closing_the_job_ends_what_of_finished_tasks_nobody_can_tell_whose_it_wa
     assert not any(map(alive, processes))
 
 
-@pytest.mark.skipif(cgroups.tree() is None, reason="this user has no control groups here")
+@pytest.mark.skipif(hierarchies.find().unified is None, reason="this user has no control groups here")
 def test_a_control_group_is_killed_as_a_whole(tmp_path: Path) -> None:
     marker = f"test-{os.getpid()}"
-    processes = standing_tree(tmp_path, f"echo $$ > {cgroups.group(marker)}/cgroup.procs", marker)
+    processes = standing_tree(tmp_path, f"echo $$ > {unified(marker)}/cgroup.procs", marker)
     assert cgroups.end(marker, 10.0)
     assert not any(map(alive, processes))
     assert not cgroups.exists(marker)
@@ -125,12 +125,15 @@ def test_without_a_control_group_the_marker_finds_them_all(tmp_path: Path) -> No
     assert not any(map(alive, processes))
 
 
+def unified(marker: str) -> Path:
+    """Return where the version 2 group of a shepherd is."""
+    return cgroups.own_groups(marker)[0]
+
+
 def standing_tree(folder: Path, first: str, marker: str) -> list[int]:
     """Start a tree that nobody reaps for us, marked in its environment, after a first command."""
     if marker:
-        group = cgroups.group(marker)
-        assert group is not None
-        group.mkdir()
+        unified(marker).mkdir()
     program, pids = folder / "tree.py", folder / "pids"
     program.write_text(TREE)
     command = f"{first}; {sys.executable} -I -S {program} {pids} & "

@@ -15,7 +15,7 @@ import pytest
 from agent_scene import JOB, Scene, alive
 
 from headnode.adapters.nodes import messages as m
-from headnode.adapters.processes import cgroups
+from headnode.adapters.processes import hierarchies
 from headnode.core.model.quantities import NEVER, Instant
 
 COUNTING = "while :; do printf . >> {}; sleep 0.01; done"
@@ -32,7 +32,7 @@ GO_ON = m.Continue(JOB, NEVER)
 def scene(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Scene]:
     """Return a scene whose jobs stand still in one of the two ways."""
     freezes = request.param == "a frozen group"
-    if freezes and cgroups.tree() is None:
+    if freezes and hierarchies.find().unified is None:
         pytest.skip("there are no control groups here that we may use")
     with Scene(tmp_path) as scene:
         scene.suspendable = freezes

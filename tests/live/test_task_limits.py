@@ -216,8 +216,8 @@ def test_memory_is_averaged_over_the_time_a_task_runs_with_all_its_processes(sce
 def test_memory_counts_for_as_long_as_it_was_there() -> None:
     memory = Memory(100.0)
     assert (memory.average, memory.next_look) == (0, 101.0)
-    memory.see(100, 101.0, often=False)
-    memory.see(400, 103.0, often=False)
+    memory.see(100, 101.0)
+    memory.see(400, 103.0)
     assert (memory.average, memory.peak) == (300, 400)
 
 
@@ -225,11 +225,11 @@ def test_looks_come_more_and_more_rarely_unless_a_limit_must_be_kept() -> None:
     memory, pauses = Memory(0.0), []
     for _ in range(60):
         before = memory.next_look
-        memory.see(1, before, often=False)
+        memory.see(1, before)
         pauses.append(memory.next_look - before)
     assert pauses == sorted(pauses)
     assert (pauses[0], pauses[-1]) == (1.0, 30.0)
-    memory.see(1, 1000.0, often=True)
+    memory.see(1, 1000.0, 1.0)
     assert memory.next_look == 1001.0
 
 

@@ -5,6 +5,7 @@ from typing import Protocol
 
 import msgspec
 
+from headnode.core.filtering.registration import Chain
 from headnode.core.lifecycle.events import Event
 from headnode.core.model.quantities import Instant, JobId
 
@@ -42,6 +43,8 @@ class InstanceRow(msgspec.Struct, frozen=True):
     message: str
     average_memory: int = 0
     nodes: tuple[str, ...] = ()  # all that it ran on, where there were several
+    bytes_read: int = 0
+    bytes_written: int = 0
 
 
 class Journal(Protocol):
@@ -168,6 +171,37 @@ class Predictions(Protocol):
 
 class Past(Archive, Predictions, Protocol):
     """All that is kept beside the events."""
+
+
+class Question(msgspec.Struct, frozen=True):
+    """What the activation filters of a job are asked: may it have what it is offered?
+
+    `scheduler_pass` counts those in which somebody is asked, from 1 at the start of the head; `job_index` is
+    the place in the queue, from 1; `resource_count` the units offered, more of them if it is `running`.
+    """
+
+    offer: int
+    job: JobId
+    filters: Chain
+    running: bool
+    scheduler_pass: int
+    job_index: int
+    backfill: bool
+    resource_count: int
+
+
+class Filters(Protocol):
+    """Where activation filters are run, beside everything else.
+
+    Promise: to every question comes one `TakeVerdict` of its offer, later and never from inside `ask`.
+             Questions about one job, and what undoes them, are worked off one after the other.
+    """
+
+    def ask(self, question: Question) -> None:
+        """Begin to ask."""
+
+    def undo(self, offer: int) -> None:
+        """Call the filters of an offer again that let the job have it: it did not come to that."""
 
 
 class Clock(Protocol):

@@ -11,6 +11,7 @@ import msgspec
 
 from headnode.core.filtering.registration import read_filters
 from headnode.core.launching.processors import AFFINITIES
+from headnode.core.lifecycle.retries import JOB_RETRY_COUNT, TASK_RETRY_COUNT
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.quantities import Seconds
 
@@ -210,6 +211,28 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
                 doc="as whom a job runs on another machine: the user of its owner's name there, or only if "
                 "that user has the same number",
                 choices=("name", "name-and-number"),
+            ),
+            Parameter(
+                name="NodeReleaseTaskTimeout",
+                default="15",
+                doc="how long a task may take that releases a node of its job, before it is ended",
+                unit="s",
+                least=1,
+                most=86400,
+            ),
+            Parameter(
+                name="JobRetryCount",
+                default=str(JOB_RETRY_COUNT),
+                doc="how often a job goes back to the queue because it lost nodes, before it fails",
+                least=0,
+                most=1_000_000,
+            ),
+            Parameter(
+                name="TaskRetryCount",
+                default=str(TASK_RETRY_COUNT),
+                doc="how often a task that may run twice is run again after the system lost it, before it fails",
+                least=0,
+                most=1_000_000,
             ),
             Parameter(
                 name="Licences",

@@ -132,4 +132,6 @@ def row_of(job: JobId, ended: Ended) -> InstanceRow:
         message=ended.message,
         average_memory=ended.average_memory,
         nodes=ended.nodes,
+        bytes_read=ended.bytes_read,
+        bytes_written=ended.bytes_written,
     )

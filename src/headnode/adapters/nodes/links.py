@@ -2,10 +2,12 @@
 
 import asyncio
 import logging
+import math
 import os
 import socket
 import time
-from collections.abc import Awaitable, Callable, Sequence
+import zlib
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -13,21 +15,35 @@ from msgspec.structs import replace
 
 from headnode.adapters.identity.peer import peer_ids
 from headnode.adapters.nodes import messages as m
-from headnode.adapters.nodes.framing import frame, read_frame
+from headnode.adapters.nodes.framing import read_frame
 from headnode.adapters.nodes.keeping_alive import keep_alive
-from headnode.adapters.nodes.reconciling import standing, still, unwanted, wanted
+from headnode.adapters.nodes.link import PATIENCE, Link
+from headnode.adapters.nodes.reconciling import (
+    awaits_word,
+    deadline_of,
+    expected_digest,
+    health_check,
+    releases_nodes,
+    standing,
+    still,
+    unwanted,
+    wanted,
+)
 from headnode.adapters.nodes.relaying import Relay
+from headnode.adapters.nodes.sessions import Sessions
+from headnode.adapters.nodes.tables import check_text
+from headnode.adapters.nodes.whereabouts import Whereabouts
+from headnode.core.launching.processors import binds
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.records import JobRecord, encode_spec
 from headnode.core.model.errors import HeadnodeError, NotAllowed, Unavailable
+from headnode.core.model.node import NodeState
 from headnode.core.model.quantities import NEVER, JobId, Seconds
 from headnode.engine.settings import Settings
 
 log = logging.getLogger("headnode.nodes")
-
-PATIENCE = 15.0  # seconds that an agent has for its first message
 
 Ask = Callable[[c.Command], Awaitable[object]]
 """Give a command to the engine; the answer comes when it is durable.  Raises what refuses it."""
@@ -43,54 +59,6 @@ class _Shown(NamedTuple):
     key: str
 
 
-class Link:
-    """One node's connection."""
-
-    def __init__(self, node: str, writer: asyncio.StreamWriter) -> None:
-        self.node = node
-        self._writer = writer
-        self.heard = time.monotonic()  # when it said something last
-        self._asked = 0
-        self._answers: dict[int, asyncio.Future[m.OutputRead]] = {}
-
-    def send(self, message: m.FromHead) -> None:
-        """Send a message; a connection that is going down loses it, and reconciling sends it again."""
-        if not self._writer.is_closing():
-            self._writer.write(frame(_encoder.encode(message)))
-
-    async def read_output(self, job: JobId, task: int, instance: int, span: tuple[int, int]) -> m.OutputRead:
-        """Return captured output of an instance: `span` is the offset and how many bytes at most.
-
-        Raises:  Unavailable ``node-away`` when the node does not answer.
-        """
-        self._asked += 1
-        question = m.ReadOutput(self._asked, job, task, instance, *span)
-        answer: asyncio.Future[m.OutputRead] = asyncio.get_running_loop().create_future()
-        self._answers[question.number] = answer
-        try:
-            async with asyncio.timeout(PATIENCE):
-                self.send(question)
-                return await answer
-        except TimeoutError:
-            raise node_away(self.node) from None
-        finally:
-            del self._answers[question.number]
-
-    def answered(self, number: int, message: m.OutputRead) -> None:
-        """Hand an answer to whoever waits for it."""
-        waiting = self._answers.get(number)
-        if waiting is not None and not waiting.done():
-            waiting.set_result(message)
-
-    def abort(self) -> None:
-        """Drop a connection that nobody answers on, without a word."""
-        self._writer.transport.abort()
-
-    def close(self) -> None:
-        """Drop the connection; the agent dials again and says what it has."""
-        self._writer.close()
-
-
 class NodeLinks:
     """All connections, and what durable events mean for the nodes behind them."""
 
@@ -100,7 +68,13 @@ class NodeLinks:
         self._cluster = cluster
         self.links: dict[str, Link] = {}
         self.open_jobs: dict[JobId, set[str]] = {}
-        self._relay = Relay(self._say)
+        self.leases: dict[
+            str, float
+        ] = {}  # seconds for which a node may believe that nobody gets what it runs
+        self.sessions = Sessions(self._say)
+        self._relay = Relay(self._say, self.sessions)
+        self._whereabouts: Whereabouts | None = None  # worked out when it is needed first
+        self._arriving: dict[str, asyncio.StreamWriter] = {}  # connections that have not said hello
 
     # What events mean for nodes
 
@@ -116,6 +90,9 @@ class NodeLinks:
                     self._stop(event, cluster)
                 case e.JobSuspending():
                     self._tell_standing(cluster, event.job)
+                case e.JobEnding() if releases_nodes(cluster, event.job):
+                    self.open_job(cluster, event.job)
+                    self._tell_standing(cluster, event.job)
                 case e.JobResumed():
                     self.open_job(cluster, event.job)
                     self._tell_standing(cluster, event.job)
@@ -123,6 +100,9 @@ class NodeLinks:
                     self._close(event.job, self.open_jobs.pop(event.job, set()))
                 case e.NodeRemoved(node=node) if node in self.links:
                     self.links[node].send(m.Goodbye(reason="this node was removed from the cluster"))
+                    self.links[node].close()
+                case e.NodeApproved(node=node) if node in self.links:
+                    self._order_check(self.links[node], cluster)
                 case e.ParameterSet(name="HealthCheckProgram" | "HealthCheckInterval"):
                     for link in self.links.values():
                         self._order_check(link, cluster, changed=True)
@@ -131,6 +111,12 @@ class NodeLinks:
                 case _:
                     pass
         self._relay.end_what_is_over(events, cluster)
+        self._where().note(events)
+
+    def _where(self) -> Whereabouts:
+        if self._whereabouts is None:
+            self._whereabouts = Whereabouts(self._cluster())
+        return self._whereabouts
 
     def _say(self, node: str, message: m.FromHead) -> None:
         if node in self.links:
@@ -139,13 +125,16 @@ class NodeLinks:
     def _run(self, event: e.InstancesDispatched) -> None:
         link = self.links.get(event.place[0][0])
         if link is not None:
-            link.send(m.Run(job=event.job, task=event.task, place=event.place, attempts=event.attempts))
+            link.hand_over(m.Run(job=event.job, task=event.task, place=event.place, attempts=event.attempts))
 
     def open_job(self, cluster: Cluster, job: JobId, only: str | None = None) -> None:
         """Tell the nodes of a job's allocation, or only one of them, about the job."""
         record = cluster.jobs.get(job)
         if record is None or record.run is None or not record.run.places:
             return
+        if only is not None and only not in record.run.places:
+            return
+        spec, settings = cluster.spec(record), Settings(cluster.parameters)
         message = m.OpenJob(
             job=job,
             owner=record.owner,
@@ -153,13 +142,19 @@ class NodeLinks:
             gid=record.gid,
             spec=_spec_of(cluster, record),
             allocation=tuple(record.run.places.items()),
-            deadline=NEVER if record.run.deadline is None else record.run.deadline,
-            suspendable=cluster.spec(record).suspendable,
+            deadline=deadline_of(record),
+            suspendable=spec.suspendable,
+            bound=binds(settings.text("AffinityType"), exclusive=spec.exclusive),
+            memory_limited=settings.text("EnforceMemory") == "yes",
+            most_processes=int(settings.number("JobProcessLimit")),
         )
-        for node in record.run.places:
+        encoded = _encoder.encode(message)
+        mark = zlib.crc32(encoded)
+        for node in record.run.places if only is None else (only,):
             link = self.links.get(node)
-            if link is not None and only in (None, node):
-                link.send(message)
+            if link is not None:
+                link.send_encoded(encoded)
+                link.opened[job] = mark
                 self.open_jobs.setdefault(job, set()).add(node)
 
     def _stop(self, event: e.InstancesStopping, cluster: Cluster) -> None:
@@ -197,20 +192,22 @@ class NodeLinks:
         for node in sorted(nodes):
             link = self.links.get(node)
             if link is not None:
-                link.send(m.CloseJob(job=job))
+                self._close_on(link, job)
+
+    def _close_on(self, link: Link, job: JobId) -> None:
+        link.opened.pop(job, None)
+        link.send(m.CloseJob(job=job))
 
     def _order_check(self, link: Link, cluster: Cluster, *, changed: bool = False) -> None:
         """Tell a node which health check it runs, if there is one or was one."""
-        settings, node = Settings(cluster.parameters), cluster.nodes.get(link.node)
-        program = settings.text("HealthCheckProgram")
-        if program or changed or (node is not None and any(each.cause == "health" for each in node.drains)):
-            every = Seconds(settings.number("HealthCheckInterval"))
-            link.send(m.CheckHealth(program=program, every=every))
+        node, check = cluster.nodes.get(link.node), health_check(cluster, link.node)
+        if check.program or changed or (node is not None and any(x.cause == "health" for x in node.drains)):
+            link.send(check)
 
-    def silent(self, patience: float) -> list[str]:
-        """Hang up on the nodes that have said nothing for so long (seconds), and return them."""
+    def silent(self, patience: Mapping[str, float]) -> list[str]:
+        """Hang up on the nodes that have said nothing for so long (seconds, by name), and return them."""
         now = time.monotonic()
-        found = [link for link in self.links.values() if now - link.heard > patience]
+        found = [link for link in self.links.values() if now - link.heard > patience.get(link.node, math.inf)]
         for link in found:
             log.warning("node %s has said nothing for %.0f s", link.node, now - link.heard)
             link.abort()
@@ -252,6 +249,7 @@ class NodeLinks:
         finally:
             if link is not None and self.links.get(link.node) is link:
                 del self.links[link.node]
+                self.sessions.node_away(link.node)
                 await self._vanished(link.node)
             writer.close()
 
@@ -269,8 +267,7 @@ class NodeLinks:
         welcome: m.Welcome,
         shown: "_Shown | None",
     ) -> Link | None:
-        async with asyncio.timeout(PATIENCE):
-            first = await read_frame(reader, m.LARGEST_MESSAGE)
+        first = await self._first_message(reader, writer, shown)
         hello = _decoder.decode(first) if first is not None else None
         if not isinstance(hello, m.Hello):
             return None
@@ -297,35 +294,70 @@ class NodeLinks:
         self.links[link.node] = link
         link.send(welcome)
         self._order_check(link, self._cluster())
-        await self._reconcile(link, hello)
+        await self._put_right(link, hello)
         log.info("node %s is here: %d tasks live", link.node, len(hello.live))
         return link
 
-    async def _reconcile(self, link: Link, hello: m.Hello) -> None:
+    async def _first_message(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, shown: "_Shown | None"
+    ) -> bytes | None:
+        """Return the first message of a connection; each certificate may have one that has said nothing yet.
+
+        Who shows a certificate and is no node of ours, or not yet, may only say little.
+        """
+        if shown is None:
+            async with asyncio.timeout(PATIENCE):
+                return await read_frame(reader, m.LARGEST_REPORT)
+        before = self._arriving.get(shown.node)
+        if before is not None:
+            before.transport.abort()
+        self._arriving[shown.node] = writer
+        node = self._cluster().nodes.get(shown.node)
+        is_in = node is not None and node.key == shown.key and node.state is not NodeState.PENDING
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return await read_frame(reader, m.LARGEST_REPORT if is_in else m.LARGEST_GREETING)
+        finally:
+            if self._arriving.get(shown.node) is writer:
+                del self._arriving[shown.node]
+
+    async def _put_right(
+        self, link: Link, holdings: m.Holdings, fresh: Collection[tuple[int, int, int, int]] = ()
+    ) -> None:
         """Put the node's table and ours right, whatever was lost since they last agreed."""
         cluster = self._cluster()
-        for job in hello.open_jobs:
-            record = cluster.jobs.get(job)
-            held = record.run.places if record is not None and record.run is not None else {}
-            if link.node in held:
+        held, opened = cluster.on_node(link.node), dict(holdings.opened)
+        anew = isinstance(holdings, m.Hello)  # commands of people end with the connection, and not before
+        for job in holdings.open_jobs:
+            if job in held:
                 self.open_jobs.setdefault(job, set()).add(link.node)
-            else:
-                link.send(m.CloseJob(job=job))
-        plan = wanted(cluster, link.node, hello)
-        for job in sorted(cluster.flows):
-            self.open_job(cluster, job, only=link.node)
-        for message in (*still(cluster, link.node, hello), *unwanted(cluster, hello), *plan.messages):
+            elif job > 0 or anew:
+                self._close_on(link, job)
+        plan = wanted(link.node, self._where().of(link.node, cluster), holdings, fresh)
+        for job in sorted(held & cluster.flows.keys()):
+            if job not in opened or link.opened.get(job) != opened[job]:
+                self.open_job(cluster, job, only=link.node)
+        for message in (*still(cluster, link.node, holdings), *unwanted(cluster, holdings), *plan.messages):
             link.send(message)
-        self._relay.greeted(link.node, hello, cluster)
-        for report in plan.lost:
+        self._learn_launched(link, holdings.launched if anew else _of_tasks(holdings.launched))
+        for report in plan.reports:
             await self._ask(report)
 
+    def _learn_launched(self, link: Link, launched: Sequence[m.Live]) -> None:
+        if launched:
+            self._relay.greeted(link.node, launched, self._cluster())
+
     async def _listen(self, reader: asyncio.StreamReader, link: Link) -> None:
-        while (data := await read_frame(reader, m.LARGEST_MESSAGE)) is not None:
+        while (data := await read_frame(reader, m.LARGEST_REPORT)) is not None:
             message = _decoder.decode(data)
             link.heard = time.monotonic()
             match message:
+                case m.Heartbeat():
+                    self._answer(link, message)
+                case m.Table():
+                    await self._compare(link, message)
                 case m.Started(job=job, begun=begun):
+                    link.began(message)
                     said = tuple(e.Begun(b.task, b.instance, b.attempt, b.at) for b in begun)
                     self._report(c.ReportStarted(node=link.node, job=job, begun=said), link, None)
                 case m.Suspended(job=job, number=number):
@@ -341,18 +373,38 @@ class NodeLinks:
                 case _:
                     pass
 
+    def _answer(self, link: Link, heartbeat: m.Heartbeat) -> None:
+        """Answer a heartbeat, and ask for the table when something must have been lost, or may have been."""
+        cluster = self._cluster()
+        known = self._where().of(link.node, cluster)
+        if heartbeat.digest and (
+            heartbeat.digest != expected_digest(cluster, link.node, known, link.opened.items())
+            or awaits_word(cluster, link.node, known)
+        ):
+            link.ask_for_table()
+        self._learn_launched(link, _of_tasks(heartbeat.launched))
+        lease = Settings(cluster.parameters).lease()
+        self.leases[link.node] = max(heartbeat.lease, lease)
+        link.send(m.Heard(number=heartbeat.number, lease=lease))
+
+    async def _compare(self, link: Link, table: m.Table) -> None:
+        """Put right what a node's table shows; one that is twice or too late shows nothing."""
+        fresh = link.fresh_at(table)
+        if fresh is None:
+            return
+        check = health_check(self._cluster(), link.node)
+        if table.check != check_text(check.program, check.every):
+            link.send(check)
+        await self._put_right(link, table, fresh)
+
     def _report(self, command: c.Command, link: Link, number: int | None) -> None:
         task = asyncio.ensure_future(self._ask(command))
         task.add_done_callback(lambda done: _acknowledge(done, link, number))
 
 
-def node_away(node: str) -> Unavailable:
-    """Return what to say when a node is asked for something and cannot be."""
-    return Unavailable(
-        code="node-away",
-        what=f"node {node!r}, which has the output, does not answer",
-        fix="try again when `hn node list` shows it as Ready",
-    )
+def _of_tasks(launched: Sequence[m.Live]) -> list[m.Live]:
+    """Return those that tasks have launched, not people."""
+    return [live for live in launched if live.job > 0 and live.task > 0]
 
 
 def _acknowledge(done: "asyncio.Future[object]", link: Link, number: int | None) -> None:
@@ -369,9 +421,18 @@ def _acknowledge(done: "asyncio.Future[object]", link: Link, number: int | None)
 
 
 def _spec_of(cluster: Cluster, record: JobRecord) -> bytes:
-    """Return the description that a node is told: with the request that the job was given for its own."""
+    """Return the description that a node is told: with the request that the job was given for its own.
+
+    The release of a node takes no longer than the cluster allows it.
+    """
     given = record.run is not None and record.run.option
-    return encode_spec(cluster.spec(record)) if given else record.spec
+    flow = cluster.flows.get(record.id)
+    if flow is None or flow.release is None:
+        return encode_spec(cluster.spec(record)) if given else record.spec
+    spec, limit = flow.spec, Seconds(Settings(cluster.parameters).number("NodeReleaseTaskTimeout"))
+    tasks = list(spec.tasks)
+    tasks[flow.release] = replace(tasks[flow.release], run_time=min(tasks[flow.release].run_time, limit))
+    return encode_spec(replace(spec, tasks=tuple(tasks)))
 
 
 def _report_of(node: str, message: m.Results) -> c.ReportEnded:
@@ -390,6 +451,8 @@ def _report_of(node: str, message: m.Results) -> c.ReportEnded:
             peak_memory=r.peak_memory,
             message=r.message,
             average_memory=r.average_memory,
+            bytes_read=r.bytes_read,
+            bytes_written=r.bytes_written,
         )
         for r in message.results
     )

@@ -14,7 +14,8 @@ from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId, Seconds
 
 PROTOCOL = 1
-LARGEST_MESSAGE = 64 * 1024 * 1024  # bytes
+LARGEST_MESSAGE = 64 * 1024 * 1024  # bytes, of the head: a description may be long
+LARGEST_REPORT = 8 * 1024 * 1024  # bytes, of an agent
 LARGEST_GREETING = 256 * 1024  # bytes, of somebody who was not let in yet
 
 
@@ -23,13 +24,14 @@ class Message(msgspec.Struct, tag=True, frozen=True, array_like=False, omit_defa
 
 
 class Live(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One attempt that the agent has and that is not over."""
+    """One attempt that the agent has.  `since` is when it began to run, if that is known and it runs."""
 
     job: JobId
     task: int
     instance: int
     attempt: int
     running: bool
+    since: Instant | None = None
 
 
 class AskAuthority(Message, frozen=True):
@@ -58,20 +60,34 @@ class Joined(Message, frozen=True):
     ready: bool
 
 
-class Hello(Message, frozen=True):
-    """Agent: who I am and all I have.
+class Holdings(Message, frozen=True, kw_only=True):
+    """All that a node has.
 
     `open_jobs` are the jobs that have a shepherd here.  `ended` are the attempts that are over and whose
     results were not acknowledged yet: they follow.  What is in neither table is not here and never will be.
+    `opened` are the jobs that may run here, each with the mark of its `OpenJob` (`tables.mark_of`).
     """
 
-    protocol: int
-    facts: NodeFacts
     open_jobs: tuple[JobId, ...] = ()
     live: tuple[Live, ...] = ()
     ended: tuple[Live, ...] = ()
     suspended: tuple[JobId, ...] = ()  # jobs of which nothing runs here, or soon nothing, until `Continue`
     launched: tuple[Live, ...] = ()  # attempts of other nodes that have launched commands here
+    opened: tuple[tuple[JobId, int], ...] = ()
+    check: str = ""  # the health check that was ordered, as `tables.check_text` writes it
+
+
+class Hello(Holdings, frozen=True, kw_only=True):
+    """Agent: who I am and all I have."""
+
+    protocol: int
+    facts: NodeFacts
+
+
+class Table(Holdings, frozen=True, kw_only=True):
+    """Agent: all I have; the answer to the `TellTable` of this number."""
+
+    number: int
 
 
 class Begun(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -115,6 +131,8 @@ class Result(msgspec.Struct, frozen=True, array_like=True, gc=False):
     peak_memory: int = 0
     message: str = ""
     average_memory: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
 
 
 class Results(Message, frozen=True):
@@ -156,14 +174,27 @@ class Route(msgspec.Struct, frozen=True, array_like=True, gc=False):
     target: str
 
 
+class Terminal(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What somebody sits at: its size in characters, and its kind in the words of TERM."""
+
+    rows: int
+    columns: int
+    kind: str = ""
+
+
 class Launch(Message, frozen=True):
-    """First node: run this command for the shell; repeated until `LaunchTaken`.  The head adds the place."""
+    """First node: run this command for the shell; repeated until `LaunchTaken`.  The head adds the place.
+
+    The head itself says it with a route from no node: of task 0 for a command beside the tasks of a job, of a
+    task that waits for a terminal to give it one.  Without a command that is the login shell.
+    """
 
     route: Route
     command: str
     directory: str
     environment: dict[str, str]
     place: Place = ()
+    terminal: Terminal | None = None
 
 
 class LaunchPiece(Message, frozen=True):
@@ -172,14 +203,15 @@ class LaunchPiece(Message, frozen=True):
     back:      it is the target that speaks
     sequence:  counts the pieces of each direction from 1
     kind:      ``in``, ``out``, ``err`` with data; ``in-end``, no more input; ``exit``, how it ended;
-               ``gone``, the launcher has gone; ``failed``, at once and out of order: no more will come.
+               ``window``, the terminal has another size: rows and columns as text; ``gone``, the launcher
+               has gone; ``failed``, at once and out of order: no more will come.
                With ``exit`` and ``failed`` the data are a sentence about a problem, or nothing.
     """
 
     route: Route
     back: bool
     sequence: int
-    kind: Literal["in", "in-end", "out", "err", "exit", "gone", "failed"]
+    kind: Literal["in", "in-end", "out", "err", "window", "exit", "gone", "failed"]
     data: bytes = b""
     code: int = 0
 
@@ -208,7 +240,15 @@ class JobClosed(Message, frozen=True):
 
 
 class Heartbeat(Message, frozen=True):
-    """Agent: I live.  Sent when nothing else was for a while."""
+    """Agent: I live, and what I have has this digest (`tables.digest_of`); answered with `Heard`.
+
+    `launched` as in `Holdings`; `lease` in seconds is the one it goes by, 0 for none.
+    """
+
+    number: int = 0
+    digest: bytes = b""
+    lease: Seconds = Seconds(0.0)
+    launched: tuple[Live, ...] = ()
 
 
 class Health(Message, frozen=True):
@@ -223,6 +263,22 @@ class CheckHealth(Message, frozen=True):
 
     program: str
     every: Seconds
+
+
+class Heard(Message, frozen=True):
+    """Head: I have heard the `Heartbeat` of this number.
+
+    From when that was said, for `lease` seconds, nobody else is given what you run; 0: nothing is promised.
+    """
+
+    number: int
+    lease: Seconds = Seconds(0.0)
+
+
+class TellTable(Message, frozen=True):
+    """Head: what you have is not what I believe; answer `Table`."""
+
+    number: int
 
 
 class Welcome(Message, frozen=True):
@@ -249,6 +305,9 @@ class OpenJob(Message, frozen=True):
     deadline: Instant
     previous_job: JobId | None = None
     suspendable: bool = False  # it may be told to stand still
+    bound: bool = False  # its tasks run on their own processors only
+    memory_limited: bool = True  # its tasks get no more memory than they ask for
+    most_processes: int = 0  # of all its tasks on one node, with threads; 0: not limited
 
 
 class Run(Message, frozen=True):
@@ -323,9 +382,13 @@ class Goodbye(Message, frozen=True):
 FromStranger = AskAuthority | Join
 ToStranger = AuthorityIs | Joined | Goodbye
 Launching = Launch | LaunchPiece | LaunchTaken
-FromAgent = Hello | Started | Results | Suspended | OutputRead | Launching | JobClosed | Heartbeat | Health
+FromAgent = (
+    Hello | Table | Started | Results | Suspended | OutputRead | Launching | JobClosed | Heartbeat | Health
+)
 FromHead = (
     Welcome
+    | Heard
+    | TellTable
     | CheckHealth
     | OpenJob
     | Run

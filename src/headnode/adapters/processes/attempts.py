@@ -7,20 +7,27 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from headnode.adapters.processes.bounds import Bounds
 from headnode.adapters.processes.job_journal import Key
 from headnode.adapters.processes.memory import Memory
 from headnode.adapters.processes.spawning import Program
+from headnode.adapters.processes.task_groups import Figures, Group
+from headnode.adapters.processes.used import Used
 
 
 class Attempt:
     """One attempt of an instance: what to start, and how it goes."""
 
     __slots__ = (
-        *("ended", "key", "lane", "limit", "memory", "process", "program", "started", "usage", "verdict"),
+        *("bounds", "ended", "figures", "group", "key", "lane", "limit", "memory", "process", "program"),
+        *("started", "usage", "used", "verdict"),
     )
 
-    def __init__(self, key: Key, lane: str, program: Program, limit: float | None) -> None:
+    def __init__(
+        self, key: Key, lane: str, program: Program, limit: float | None, bounds: Bounds | None = None
+    ) -> None:
         self.key, self.lane, self.program, self.limit = key, lane, program, limit
+        self.bounds = bounds or Bounds()
         self.process = 0  # its number, 0 before it is started
         self.started = 0.0
         self.ended = 0.0
@@ -28,23 +35,29 @@ class Attempt:
             None  # status, user, system, peak; None: still runs
         )
         self.memory: Memory | None = None  # what was seen of it, once it has run for a while
+        self.group: Group | None = None  # its own control group, if it has one
+        self.used = Used()  # what its processes used, as far as it is known by now
+        self.figures: Figures | None = None  # what its group told at its end
         self.verdict: tuple[str, str] = ("exited", "")  # the kind of its result, and why
 
 
 def attempts_of(message: list[Any]) -> list[Attempt]:
     """Read a ``run`` message: task, lane, shared environment, limit in seconds or None, items, and more.
 
-    That is limits of processes and whether directories are private: left out when there is nothing to say.
+    That is limits of processes, whether directories are private, and bounds of the whole attempt: left out
+    when there is nothing to say.
     """
     task, lane, shared, limit, items, *more = message
-    asked, private = more or ((), False)
+    said: list[Any] = [*more, *((), False, ())[len(more) :]]
+    asked, private, bounds = said
+    own = Bounds(*bounds)
     limits = tuple((name, soft, hard) for name, soft, hard in asked)
     found = []
-    for instance, attempt, argv, own, *files in items:
-        program = Program(argv, {**shared, **own}, *files)
+    for instance, attempt, argv, variables, *files in items:
+        program = Program(argv, {**shared, **variables}, *files)
         if more:
             program = program._replace(limits=limits, private=private)
-        found.append(Attempt((task, instance, attempt), lane, program, limit))
+        found.append(Attempt((task, instance, attempt), lane, program, limit, own))
     return found
 
 

@@ -1,94 +1,184 @@
-"""A control group for each shepherd, where this machine lets us have one: it can be killed as a whole.
+"""The control groups of a shepherd, where this machine lets us have them: all in them can be killed at once.
 
-There are two arrangements with a version 2 tree (alone, or beside version 1 as ``unified``), and none.
-Standard library only: this is loaded by the shepherd factory.
+In the version 2 tree, ``headnode-MARKER`` holds two groups: ``shepherd`` with the shepherd and the tasks
+that have no group of their own, and ``tasks``, which can be frozen, with a group for each of the others and
+``loose`` for what is moved there to stand still.  In trees of version 1 there is ``headnode-MARKER`` for
+the shepherd and what has no group of its own, and in it a group for each other task. Standard library only:
+this is loaded by the shepherd factory.
 """
 
 import contextlib
 import os
+import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
-_ROOT = Path("/sys/fs/cgroup")
-_PLACES = (_ROOT, _ROOT / "unified")
+from headnode.adapters.processes.hierarchies import NONE, Hierarchies, find
+
+PREFIX = "headnode-"
+SHEPHERD, TASKS, LOOSE = "shepherd", "tasks", "loose"
 _PAUSE = 0.005  # seconds between two looks
-_STILL = "still"  # name of the group within a shepherd's whose processes can be frozen
+_YOUNG = 60.0  # seconds in which a group that is empty may be that of a shepherd about to enter it
 
 
-def tree() -> Path | None:
-    """Return the root of the version 2 tree if we may make groups in it, else None."""
-    for place in _PLACES:
-        if (place / "cgroup.controllers").exists():
-            return place if os.access(place, os.W_OK) and os.access(place / "cgroup.procs", os.W_OK) else None
-    return None
+def name_of(marker: str) -> str:
+    """Return what the groups of a shepherd are called."""
+    return f"{PREFIX}{marker}"
 
 
-def group(marker: str) -> Path | None:
-    """Return where the group of a shepherd is, whether it exists or not; None where there are no groups."""
-    root = tree()
-    return None if root is None else root / f"headnode-{marker}"
+def own_groups(marker: str, found: Hierarchies | None = None) -> list[Path]:
+    """Return where the groups of a shepherd are, whether they exist or not: one in each tree."""
+    return [place / name_of(marker) for place in (found or find()).places()]
 
 
-def enter(marker: str) -> bool:
-    """Make the group and put this process into it; False when that is not possible."""
-    path = group(marker)
-    if path is None:
-        return False
+def enter(marker: str, most_processes: int = 0) -> Hierarchies:
+    """Make the groups and put this process into them; return what may be made in them.
+
+    `most_processes` is what all of the job may have here, with threads; 0: no limit of ours.
+    """
+    found = find()
+    if found.unified is None:
+        return NONE  # without a tree that can be killed as a whole there is little to be had
     try:
-        path.mkdir(exist_ok=True)
-        (path / "cgroup.procs").write_text(str(os.getpid()))
+        _enter_unified(found.unified / name_of(marker), found.version == "v2" and bool(found.controllers))
+        if found.version == "v1":
+            _enter_first_version(marker, found)
+        if most_processes and "pids" in found.controllers:
+            limit = found.controllers["pids"] / name_of(marker) / "pids.max"
+            limit.write_text(str(most_processes))
     except OSError:
-        return False
-    return True
+        return NONE
+    return found
 
 
-def end(marker: str, patience: float) -> bool:
-    """Kill all in the group and remove it; True when it is gone, or never was, within `patience` seconds."""
-    path = group(marker)
-    if path is None or not path.exists():
-        return True
-    until = time.monotonic() + patience
-    while path.exists():
-        with contextlib.suppress(OSError):  # before Linux 5.14 there is no cgroup.kill
-            (path / "cgroup.kill").write_text("1")
-        with contextlib.suppress(OSError):  # busy while something in it still dies
-            if (path / _STILL).exists():
-                (path / _STILL).rmdir()
-            path.rmdir()
-            return True
-        if time.monotonic() > until:
-            return False
-        time.sleep(_PAUSE)
-    return True
+def _enter_unified(group: Path, with_controllers: bool) -> None:
+    group.mkdir(exist_ok=True)
+    if with_controllers:
+        controllers = group.parent / "cgroup.subtree_control"
+        wanted = " ".join(f"+{name}" for name in controllers.read_text().split())
+        (group / "cgroup.subtree_control").write_text(wanted)
+    (group / SHEPHERD).mkdir(exist_ok=True)
+    (group / SHEPHERD / "cgroup.procs").write_text(str(os.getpid()))
+
+
+def _enter_first_version(marker: str, found: Hierarchies) -> None:
+    for controller, place in found.controllers.items():
+        group = place / name_of(marker)
+        group.mkdir(exist_ok=True)
+        if controller == "cpuset":  # a new one has neither processors nor memory, and takes nobody in
+            inherit(group)
+        (group / "cgroup.procs").write_text(str(os.getpid()))
+
+
+def inherit(group: Path) -> None:
+    """Give a new cpuset of version 1 all that the one above has.
+
+    Raises:  OSError.
+    """
+    for file in ("cpuset.mems", "cpuset.cpus"):
+        (group / file).write_text((group.parent / file).read_text())
 
 
 def exists(marker: str) -> bool:
-    """Tell whether the group of a shepherd is there."""
-    path = group(marker)
-    return path is not None and path.exists()
+    """Tell whether any group of a shepherd is there."""
+    return any(group.exists() for group in own_groups(marker))
+
+
+def end(marker: str, patience: float) -> bool:
+    """Kill all in the groups and remove them; True when they are gone, or never were.
+
+    It is tried for `patience` seconds.
+    """
+    until = time.monotonic() + patience
+    groups = [group for group in own_groups(marker) if group.exists()]
+    while groups:
+        for group in groups:
+            kill(group)
+        groups = [group for group in groups if not remove(group)]
+        if groups and time.monotonic() > until:
+            return False
+        if groups:
+            time.sleep(_PAUSE)
+    return True
+
+
+def kill(group: Path) -> None:
+    """Kill all in a group and the groups in it."""
+    with contextlib.suppress(OSError):
+        (group / "cgroup.kill").write_text("1")
+        return
+    for process in members(group):  # version 1, or before Linux 5.14
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(process, signal.SIGKILL)
+
+
+def members(group: Path) -> set[int]:
+    """Return the processes in a group and the groups in it; in version 1 also dead ones."""
+    found: set[int] = set()
+    for each in below(group):
+        with contextlib.suppress(OSError):
+            found.update(map(int, (each / "cgroup.procs").read_text().split()))
+    return found
+
+
+def remove(group: Path) -> bool:
+    """Remove a group with those in it, as far as they are empty; True when nothing is left."""
+    for each in below(group):
+        with contextlib.suppress(OSError):
+            each.rmdir()
+    return not group.exists()
+
+
+def below(group: Path) -> Iterator[Path]:
+    """Yield the groups in a group, innermost first, and then itself."""
+    with contextlib.suppress(OSError):
+        for entry in sorted(group.iterdir()):
+            if entry.is_dir():
+                yield from below(entry)
+    yield group
+
+
+def sweep(now: float) -> list[str]:
+    """Remove the empty groups of shepherds that ended when no agent was there; return their names.
+
+    `now` in seconds since 1970: what is younger than a minute may be about to be used.
+    """
+    places = find().places()
+    names = {group.name for place in places for group in place.glob(f"{PREFIX}*")}
+    found = []
+    for name in sorted(names):
+        groups = [place / name for place in places if (place / name).exists()]
+        with contextlib.suppress(OSError):
+            young = max((group.stat().st_mtime for group in groups), default=now) > now - _YOUNG
+            if not young and not any(members(group) for group in groups):
+                left = [group for group in groups if not remove(group)]
+                found += [] if left else [name]
+    return found
 
 
 class Freezer:
-    """A group in a shepherd's group: what is moved into it stands still while it is frozen.
+    """The group in a shepherd's group that can be frozen: what is moved into it, or was started in it.
 
     It is opened while the shepherd may still do so: what is asked of open files later counts as asked by who
     opened them (Linux 5.16; before, the user is refused, and signals must do).
     """
 
     def __init__(self, marker: str) -> None:
-        """Make and open the group.
+        """Make and open the groups.
 
         Raises:  OSError where that is not possible, as on systems without version 2.
         """
-        outer = group(marker)
-        if outer is None:
+        found = find()
+        if found.unified is None:
             raise FileNotFoundError("there are no control groups that we may use")
-        path = outer / _STILL
-        path.mkdir(exist_ok=True)
-        self._leave = os.open(outer / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
-        self._enter = os.open(path / "cgroup.procs", os.O_RDWR | os.O_CLOEXEC)
-        self._freeze = os.open(path / "cgroup.freeze", os.O_WRONLY | os.O_CLOEXEC)
-        self._events = os.open(path / "cgroup.events", os.O_RDONLY | os.O_CLOEXEC)
+        outer = found.unified / name_of(marker)
+        self._tasks = make_tasks(outer, found)
+        (self._tasks / LOOSE).mkdir(exist_ok=True)
+        self._leave = os.open(outer / SHEPHERD / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
+        self._enter = os.open(self._tasks / LOOSE / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
+        self._freeze = os.open(self._tasks / "cgroup.freeze", os.O_WRONLY | os.O_CLOEXEC)
+        self._events = os.open(self._tasks / "cgroup.events", os.O_RDONLY | os.O_CLOEXEC)
 
     def freeze(self) -> None:
         """Let nothing in the group run.
@@ -106,10 +196,7 @@ class Freezer:
 
     def inside(self) -> set[int]:
         """Return the processes in the group."""
-        found = b""
-        while data := os.pread(self._enter, 65536, len(found)):
-            found += data
-        return {int(line) for line in found.split()}
+        return members(self._tasks)
 
     def is_frozen(self) -> bool:
         """Tell whether all in the group stand still."""
@@ -130,3 +217,17 @@ class Freezer:
         """
         with contextlib.suppress(ProcessLookupError):
             os.write(self._leave, str(process).encode())
+
+
+def make_tasks(group: Path, found: Hierarchies) -> Path:
+    """Make the group for tasks in a shepherd's version 2 group, and return it.
+
+    Raises:  OSError.
+    """
+    tasks = group / TASKS
+    if not tasks.exists():
+        tasks.mkdir(exist_ok=True)
+        if found.version == "v2" and found.controllers:
+            wanted = " ".join(f"+{name}" for name in found.controllers)
+            (tasks / "cgroup.subtree_control").write_text(wanted)
+    return tasks

@@ -6,7 +6,7 @@ Standard library only: this is loaded by the shepherd factory.
 import os
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from headnode.adapters.processes import process_tree
 from headnode.adapters.processes.attempts import Attempt
@@ -18,7 +18,9 @@ _TICK = 0.01  # seconds between two looks, at least
 class Endings:
     """The attempts that are being ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, kill: Callable[[Attempt], None] = lambda _: None) -> None:
+        self._kill = kill  # all of an attempt at once, where that is possible
+        self._owners: dict[int, Attempt] = {}  # whose the processes are that were seen
         self._force_at: dict[int, float] = {}  # process: when grace is over
         self._attempts: dict[int, Attempt] = {}
         self._asked: set[int] = set()
@@ -33,6 +35,10 @@ class Endings:
 
     def __contains__(self, attempt: Attempt) -> bool:
         return attempt.process in self._attempts
+
+    def owner_of(self, process: int) -> Attempt | None:
+        """Return the attempt that is being ended and had this process."""
+        return self._owners.get(process)
 
     def members(self, mains: Iterable[int], picture: process_tree.Picture) -> set[int]:
         """Return the living processes of the attempts that are being ended; `mains` as in `look`."""
@@ -53,6 +59,8 @@ class Endings:
         for attempt in over:
             del self._attempts[attempt.process], self._force_at[attempt.process]
             self._asked.discard(attempt.process)
+        if over:
+            self._owners = {process: each for process, each in self._owners.items() if each not in over}
         # Looking costs more where there are many processes: never spend more than a fifth of the time on it.
         now = time.monotonic()
         self.next_look = now + max(_TICK, 4 * (now - began)) if self._attempts else float("inf")
@@ -62,8 +70,10 @@ class Endings:
         members = _members(attempt, picture, strays)
         if not members:
             return attempt.usage is not None
+        self._owners.update(dict.fromkeys(members, attempt))
         if time.monotonic() >= self._force_at[attempt.process]:
             process_tree.send(members, signal.SIGKILL)
+            self._kill(attempt)
         elif attempt.process not in self._asked:
             self._asked.add(attempt.process)
             process_tree.send(members, signal.SIGTERM)
@@ -78,7 +88,12 @@ def _strays(mains: Iterable[int], picture: process_tree.Picture) -> list[int]:
 
 
 def _members(attempt: Attempt, picture: process_tree.Picture, strays: list[int]) -> set[int]:
-    """Return the living processes of an attempt, also those whose parents have left them to us."""
+    """Return the living processes of an attempt, also those whose parents have left them to us.
+
+    A group knows them all, whatever they did to their environment.
+    """
+    if attempt.group is not None:
+        return attempt.group.members() & picture.keys()
     marker = f"{MARKER}={attempt.program.environment[MARKER]}".encode()
     roots = [p for p in strays if picture[p].session == attempt.process or process_tree.has_marker(p, marker)]
     if attempt.usage is None:

@@ -36,6 +36,7 @@ class ShepherdOrder(msgspec.Struct, frozen=True):
     deadline: float | None
     grace: float
     suspendable: bool = False  # its tasks may be frozen
+    most_processes: int = 0  # of the job here, with threads; 0: no limit
 
 
 class Listener(Protocol):

@@ -19,9 +19,11 @@ import sys
 import traceback
 from typing import Any, NoReturn
 
-from headnode.adapters.processes import cgroups, limits
+from headnode.adapters.processes import cgroups, hierarchies, limits
+from headnode.adapters.processes.grooming import be_groom
 from headnode.adapters.processes.job_journal import Header, Writer
 from headnode.adapters.processes.shepherd import Shepherd
+from headnode.adapters.processes.task_groups import Groups
 
 _SET_CHILD_SUBREAPER = 36  # prctl
 _LARGEST_ORDER = 65536  # bytes
@@ -68,11 +70,32 @@ def _next_order(channel: socket.socket) -> bytes:
 
 
 def _fork(channel: socket.socket, children: socket.socket, order: dict[str, Any]) -> None:
+    groom = _fork_groom(channel, children, order) if hierarchies.find().unified is not None else None
     process = os.fork()
     if process == 0:
         children.close()
-        _become(channel, order)
+        _become(channel, order, groom)
+    if groom is not None:
+        groom.close()
     _say(channel, ["forked", order["marker"], process])
+
+
+def _fork_groom(channel: socket.socket, children: socket.socket, order: dict[str, Any]) -> socket.socket:
+    """Fork what makes groups for the shepherd, when that is the user; return the shepherd's end."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    if os.fork() == 0:
+        try:
+            signal.set_wakeup_fd(-1)
+            for each in (channel, children, ours):
+                each.close()
+            be_groom(theirs, order["marker"], order["most_processes"])
+            os._exit(0)
+        except BaseException:  # noqa: BLE001 - the last line of a process: told in the log, then it ends
+            traceback.print_exc()
+        finally:
+            os._exit(_BROKEN)
+    theirs.close()
+    return ours
 
 
 def _report_the_dead(channel: socket.socket) -> None:
@@ -91,12 +114,12 @@ def _say(channel: socket.socket, message: list[Any]) -> None:
         channel.send(json.dumps(message).encode())
 
 
-def _become(channel: socket.socket, order: dict[str, Any]) -> NoReturn:
+def _become(channel: socket.socket, order: dict[str, Any], groom: socket.socket | None) -> NoReturn:
     """Be the shepherd; never return into the factory."""
     try:
         signal.set_wakeup_fd(-1)
         try:
-            shepherd = _prepare(order)
+            shepherd = _prepare(order, groom)
         except (OSError, KeyError) as error:
             _say(channel, ["failed", order["marker"], f"the node cannot run this job: {error}"])
             os._exit(1)
@@ -109,13 +132,17 @@ def _become(channel: socket.socket, order: dict[str, Any]) -> NoReturn:
         os._exit(_BROKEN)
 
 
-def _prepare(order: dict[str, Any]) -> Shepherd:
+def _prepare(order: dict[str, Any], groom: socket.socket | None) -> Shepherd:
     """Do as the agent's user what only that may do, then become the job's user for good."""
     os.setsid()
     header = Header(order["job"], order["marker"], order["boot"], os.getpid(), order["uid"])
     journal = Writer(order["journal"], header)
-    grouped = cgroups.enter(order["marker"])  # without one, the tree of processes is walked
+    found = cgroups.enter(
+        order["marker"], order["most_processes"]
+    )  # without, the tree of processes is walked
+    grouped = found.unified is not None
     freezer = _freezer(order) if grouped and order["suspendable"] else None
+    groups = Groups(groom, order["marker"], found) if grouped and groom is not None else None
     output = _output_directory(order)
     run = os.open(order["run_directory"], os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     os.chdir("/")
@@ -124,7 +151,7 @@ def _prepare(order: dict[str, Any]) -> Shepherd:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "cannot become the reaper of its descendants")
-    return Shepherd(journal, run, output, order, freezer)
+    return Shepherd(journal, run, output, order, freezer, groups)
 
 
 def _freezer(order: dict[str, Any]) -> cgroups.Freezer | None:

@@ -1,15 +1,13 @@
 """What a shepherd writes down of each instance, so that another agent can read it when the shepherd is gone.
 
-One file for each shepherd, a JSON list on each line.  The first line says whose it is:
-``["shepherd", job, marker, boot id, process, uid]``; then, in order of happening,
-``["queued", task, [[instance, attempt], ...]]``, ``["started", task, instance, attempt, at]``,
-``["ended", number, task, instance, attempt, kind, exit code, signal, started, ended, user time, system time,
-peak memory, message, average memory]`` and ``["told", first, last]``: these ended ones are known to the head
-for ever.
-The shepherd holds a lock on the file while it lives.  A process that is killed leaves at worst half a last
-line.  Lines survive the death of every process; after a power cut nothing that was started runs any
-more, so the file is not forced to the disk.
-Standard library only: this is loaded by the shepherd factory.
+One file for each shepherd, a JSON list on each line.  The first line says whose it is: ``["shepherd", job,
+marker, boot id, process, uid]``; then, in order of happening, ``["queued", task, [[instance, attempt],
+...]]``, ``["started", task, instance, attempt, at]``, ``["ended", number, task, instance, attempt, kind,
+exit code, signal, started, ended, user time, system time, peak memory, message, average memory, bytes read,
+bytes written]`` and ``["told", first, last]``: these ended ones are known to the head for ever. The
+shepherd holds a lock on the file while it lives.  A process that is killed leaves at worst half a last
+line.  Lines survive the death of every process; after a power cut nothing that was started runs any more,
+so the file is not forced to the disk. Standard library only: this is loaded by the shepherd factory.
 """
 
 import contextlib
@@ -51,6 +49,8 @@ class EndedRecord(NamedTuple):
     peak_memory: int
     message: str
     average_memory: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
 
     @property
     def key(self) -> Key:

@@ -1,7 +1,7 @@
-"""Start a program with resource limits of its own, which posix_spawn cannot set.
+"""Start a program with resource limits and control groups of its own, which posix_spawn cannot set.
 
-The limits are taken on in a fork of this process, just before it becomes the program: so this process, who
-could not raise them again, never has them.  Costs about a millisecond more than posix_spawn.
+They are taken on in a fork of this process, just before it becomes the program: so this process, who
+could not raise limits again, never has them.  Costs about a millisecond more than posix_spawn.
 Standard library only: this is loaded by the shepherd factory.
 Source: setrlimit(2).
 """
@@ -18,10 +18,15 @@ Wanted = Iterable[tuple[str, int, int, int]]
 
 _NOT_STARTED = 127  # exit status that nobody sees
 _LONGEST_REPORT = 200  # bytes
+_ENTER = "enter"  # no limit is called so
 
 
 class LimitRefused(Exception):
     """The system does not let a program have a limit; a sentence and what to do."""
+
+
+class GroupRefused(Exception):
+    """The system does not let a program into its control group, as before Linux 5.16; it has not started."""
 
 
 def start_limited(
@@ -31,18 +36,20 @@ def start_limited(
     files: Files,
     limits: Wanted,
     signals: Iterable[signal.Signals],
+    entrances: Iterable[int] = (),
 ) -> int:
     """Start the program in its own session with these limits; return its process number.
 
-    `signals` are answered by the program as usual, whatever this process does about them.
-    Raises:  LimitRefused; OSError when the program cannot be started; ValueError as `os.execve` does.
+    `signals` are answered by the program as usual, whatever this process does about them.  `entrances` are
+    descriptors of the lists of processes of the groups that it enters. Raises:  LimitRefused; GroupRefused;
+    OSError when the program cannot be started; ValueError as `os.execve` does.
     """
     if any("\0" in word for word in argv):
         raise ValueError("embedded null byte")
     hears, says = os.pipe()  # closed when the child becomes the program
     child = os.fork()
     if child == 0:
-        _become(path, argv, environment, files, limits, signals, says)
+        _become(path, argv, environment, files, limits, signals, entrances, says)
     os.close(says)
     with os.fdopen(hears, "rb") as report:
         failure = report.read(_LONGEST_REPORT).decode()
@@ -53,6 +60,8 @@ def start_limited(
     error = OSError(int(number), os.strerror(int(number)))
     if step == "start":
         raise error
+    if step == _ENTER:
+        raise GroupRefused(f"a task cannot enter its control group: {error.strerror}")
     raise LimitRefused(
         f"the limit {step!r} of the task cannot be set on this node: {error.strerror}; write another one"
     )
@@ -65,6 +74,7 @@ def _become(
     files: Files,
     limits: Wanted,
     signals: Iterable[signal.Signals],
+    entrances: Iterable[int],
     says: int,
 ) -> None:
     """Become the program, or say why not and end; never returns."""
@@ -72,6 +82,10 @@ def _become(
     try:
         signal.set_wakeup_fd(-1)
         os.setsid()
+        step = _ENTER
+        for entrance in entrances:
+            os.write(entrance, b"0")
+        step = "start"
         for number, file in enumerate(files):
             os.dup2(file, number)
         for each in signals:

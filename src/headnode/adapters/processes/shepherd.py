@@ -20,13 +20,16 @@ from headnode.adapters.processes.agent_link import REDIAL, AgentLink
 from headnode.adapters.processes.attempts import Attempt, Lanes, attempts_of
 from headnode.adapters.processes.cgroups import Freezer
 from headnode.adapters.processes.ending import Endings, kill_all_descendants
-from headnode.adapters.processes.endings_by_limit import by_limit
 from headnode.adapters.processes.job_journal import EndedRecord, Key, Writer
 from headnode.adapters.processes.launched import Launches, Order
+from headnode.adapters.processes.lease import Lease
+from headnode.adapters.processes.lodging import Lodging
 from headnode.adapters.processes.memory import MemoryWatch
 from headnode.adapters.processes.private_directories import Removals
-from headnode.adapters.processes.spawning import CannotStart, discard_if_empty, spawn
+from headnode.adapters.processes.spawning import CannotStart, discard_if_empty
 from headnode.adapters.processes.suspension import Suspension
+from headnode.adapters.processes.task_groups import Groups
+from headnode.adapters.processes.used import Used, input_and_output, session_of
 
 COALESCE = 0.005  # seconds: results that come faster are told together
 STARTED_AFTER = 0.02  # seconds: what ends sooner is not told to have started; its result says so
@@ -46,6 +49,7 @@ class Shepherd:
         output_directory: int,
         order: dict[str, Any],
         freezer: Freezer | None = None,
+        groups: Groups | None = None,
     ) -> None:
         self._journal, self._output = journal, output_directory
         self._job, self._marker = order["job"], order["marker"]
@@ -53,9 +57,11 @@ class Shepherd:
         self._grace: float = order["grace"]
         self._poller = select.poll()
         self._link = AgentLink(run_directory, (0, order["agent_uid"]), self._poller)
-        self._lanes, self._endings, self._suspension = Lanes(), Endings(), Suspension(freezer)
+        self._lodging = Lodging(output_directory, groups)
+        self._lanes, self._suspension = Lanes(), Suspension(freezer)
+        self._endings = Endings(self._lodging.kill)
         self._memory, self._removals = MemoryWatch(), Removals()
-        self._launches = Launches(run_directory)
+        self._launches, self._lease = Launches(run_directory), Lease()
         self._limits: list[tuple[float, Key]] = []
         self._records: list[Sequence[Any]] = []  # to be written down
         self._untold: list[EndedRecord] = []  # written down, not yet told
@@ -79,6 +85,7 @@ class Shepherd:
             self._listen()
             self._reap()
             self._launches.look(self._lanes.by_process)
+            self._keep_lease()
             self._stand_still()
             self._watch_memory()
             self._keep_limits()
@@ -110,9 +117,11 @@ class Shepherd:
         now, moments = time.monotonic(), [*looks, self._launches.next_look]
         if self._no_journal:
             moments.append(self._journal_retry)
-        if self._limits and not self._suspension.number:
+        if not self._suspension.apart:
+            moments.append(now + self._lease.left)
+        if self._limits and not self._suspension.holds:
             moments.append(self._limits[0][0])
-        if self._deadline is not None and not self._suspension.number:
+        if self._deadline is not None and not self._suspension.holds:
             moments.append(now + self._deadline - time.time())
         if not self._link.up:
             moments.append(now + REDIAL)
@@ -140,6 +149,8 @@ class Shepherd:
                 for number in range(first, last + 1):
                     self._unacknowledged.pop(number, None)
                 self._records.append(["told", first, last])
+            case ["lease", until]:
+                self._lease.renew(until)
             case ["launch", *order]:
                 self._launch(Order(*order))
             case ["end-launches", numbers, grace]:
@@ -186,20 +197,29 @@ class Shepherd:
         if self._suspension.still:  # somebody has not heard it
             self._link.say(["suspended", number])
 
+    def _keep_lease(self) -> None:
+        """Let nothing run while others may have been given it to run, and go on when they have not."""
+        if self._lease.is_over and not self._suspension.apart:
+            self._suspension.part()
+        elif self._suspension.apart and not self._lease.is_over:
+            self._limits_from(self._suspension.rejoin(process_tree.picture()))
+
     def _stand_still(self) -> None:
         """Stop whatever still runs, but for what is being ended; say so when nothing does any more."""
         if time.monotonic() < self._suspension.next_look:
             return
         picture = process_tree.picture()
         ending = self._endings.members(self._lanes.by_process, picture)
-        if self._suspension.look(ending, picture):
+        if self._suspension.look(ending, picture) and self._suspension.number:
             self._link.say(["suspended", self._suspension.number])
 
     def _go_on(self) -> None:
         """Let everything go on; limits do not count the time that it stood still."""
         if self._suspension.number:
-            lost = self._suspension.end(process_tree.picture())
-            self._limits = [(over + lost, key) for over, key in self._limits]
+            self._limits_from(self._suspension.end(process_tree.picture()))
+
+    def _limits_from(self, stood_still: float) -> None:
+        self._limits = [(over + stood_still, key) for over, key in self._limits]
 
     # What becomes of the processes.
 
@@ -207,15 +227,21 @@ class Shepherd:
         over: list[Attempt] = []
         while True:
             try:
-                process, status, usage = os.wait4(-1, os.WNOHANG)
+                found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             except ChildProcessError:
                 break
-            if process == 0:
+            if found is None:
                 break
+            process = found.si_pid
+            attempt = self._lanes.by_process.get(process)
+            owner = attempt or self._owner_of_stray(process)
+            moved = input_and_output(process)  # known until it is reaped
+            _, status, usage = os.wait4(process, 0)
             self._removals.reaped(process, status)
             self._launches.reaped(process)
-            attempt = self._lanes.by_process.get(process)
-            if attempt is not None:  # else a stray that was left to us
+            if owner is not None:
+                owner.used = owner.used.and_also(Used(usage.ru_utime, usage.ru_stime, *moved))
+            if attempt is not None:
                 attempt.ended = time.time()
                 attempt.usage = (status, usage.ru_utime, usage.ru_stime, usage.ru_maxrss)
                 if attempt not in self._endings:
@@ -226,12 +252,16 @@ class Shepherd:
             for attempt in self._endings.look(self._lanes.by_process):
                 self._finish(attempt)
 
+    def _owner_of_stray(self, process: int) -> Attempt | None:
+        """Return the attempt that a process belonged to which was left to us, as far as that can be told."""
+        return self._endings.owner_of(process) or self._lanes.by_process.get(session_of(process))
+
     def _end_or_finish(self, attempts: list[Attempt]) -> None:
         """What a program leaves behind would run on processors that are given to others: it ends, too."""
         known = {*self._lanes.by_process, *self._launches.parents, *self._removals.processes}
         strays = process_tree.children() - known
         for attempt in attempts:
-            if strays:
+            if strays or (attempt.group is not None and attempt.group.members()):
                 self._endings.begin(attempt, 0.0)
             else:
                 self._finish(attempt)
@@ -240,7 +270,7 @@ class Shepherd:
         self._lanes.is_over(attempt)
         self._just_started.pop(attempt.key, None)
         self._tidy(attempt)
-        self._record(_ended(self._next_number(), attempt))
+        self._record(_ended(self._next_number(), attempt, self._lodging.leave(attempt)))
 
     def _tidy(self, attempt: Attempt) -> None:
         if attempt.program.captures:
@@ -251,12 +281,11 @@ class Shepherd:
     def _watch_memory(self) -> None:
         if time.monotonic() < self._memory.next_look:
             return
-        for attempt, size in self._memory.look(self._lanes.running.values()):
-            above = f"a process of the task has {size} kB in memory, above its limit 'rss'"
+        for attempt, above in self._memory.look(self._lanes.running.values()):
             self._end(attempt, "timed-out", above, self._grace)
 
     def _keep_limits(self) -> None:
-        if self._suspension.number:
+        if self._suspension.holds:
             return
         now = time.monotonic()
         while self._limits and self._limits[0][0] <= now:
@@ -278,7 +307,7 @@ class Shepherd:
         A program that cannot be started leaves its lane free: its successor is next.
         """
         while True:
-            starting = [] if self._suspension.number else list(self._lanes.next_ones())
+            starting = [] if self._suspension.holds else list(self._lanes.next_ones())
             for attempt in starting:
                 attempt.started = time.time()
                 self._records.append(["started", *attempt.key, attempt.started])
@@ -292,7 +321,7 @@ class Shepherd:
         try:
             if no_journal:  # a start that is not written down might happen twice
                 raise CannotStart(no_journal)
-            process = spawn(attempt.program, self._output)
+            process = self._lodging.start(attempt)
         except CannotStart as why:
             self._lanes.is_over(attempt)
             self._record(_not_started(self._next_number(), attempt.key, str(why)))
@@ -354,7 +383,7 @@ class Shepherd:
                 self._suspension.number,
             ]
         )
-        if self._suspension.still:
+        if self._suspension.still and self._suspension.number:
             self._link.say(["suspended", self._suspension.number])
 
     def _tell(self) -> None:
@@ -412,12 +441,14 @@ def _signal_socket() -> socket.socket:
     return ours
 
 
-def _ended(number: int, attempt: Attempt) -> EndedRecord:
-    status, user, system, peak = attempt.usage or (0, 0.0, 0.0, 0)
+def _ended(number: int, attempt: Attempt, by_limit: str) -> EndedRecord:
+    status, _, _, peak = attempt.usage or (0, 0.0, 0.0, 0)
     kind, message = attempt.verdict
     by_signal = os.WIFSIGNALED(status)
-    memory = attempt.memory
+    memory, used = attempt.memory, attempt.used
     peak = max(peak, memory.peak if memory else 0)
+    if attempt.figures is not None and attempt.figures.peak is not None:
+        peak = attempt.figures.peak
     return EndedRecord(
         number,
         *attempt.key,
@@ -426,11 +457,13 @@ def _ended(number: int, attempt: Attempt) -> EndedRecord:
         os.WTERMSIG(status) if by_signal else None,
         attempt.started,
         attempt.ended,
-        user,
-        system,
+        used.user,
+        used.system,
         peak,
-        message or by_limit(attempt),
-        (memory.average if memory else 0) or peak,
+        message or by_limit,
+        min((memory.average if memory else 0) or peak, peak),
+        used.bytes_read,
+        used.bytes_written,
     )
 
 

@@ -8,11 +8,12 @@ import errno
 import fcntl
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from headnode.adapters.processes.limited_start import Files, LimitRefused, start_limited
+from headnode.adapters.processes.affinity import bound_to
+from headnode.adapters.processes.limited_start import Files, GroupRefused, LimitRefused, start_limited
 from headnode.adapters.processes.limits import Asked, CannotSet, asked
 from headnode.adapters.processes.private_directories import make, remove
 
@@ -57,28 +58,34 @@ class Program(NamedTuple):
         return not self.stdout or not self.stderr
 
 
-def spawn(program: Program, output_directory: int) -> int:
+def spawn(
+    program: Program, output_directory: int, processors: Sequence[int] = (), entrances: Sequence[int] = ()
+) -> int:
     """Start the program in its own session; return its process number.
 
-    `output_directory` is a descriptor of the job's directory of captured output.
-    Raises:  CannotStart.
+    `output_directory` is a descriptor of the job's directory of captured output.  `processors` are those of
+    the machine that it may use (none named: all), `entrances` as in `start_limited`.
+    Raises:  CannotStart; GroupRefused.
     """
     if not program.private:
-        return _spawn(program, output_directory)
+        return _spawn(program, output_directory, processors, entrances)
     _make(program.work_directory)
     try:
-        return _spawn(program, output_directory)
-    except CannotStart:
+        return _spawn(program, output_directory, processors, entrances)
+    except (CannotStart, GroupRefused):
         remove(program.work_directory)
         raise
 
 
-def _spawn(program: Program, output_directory: int) -> int:
+def _spawn(
+    program: Program, output_directory: int, processors: Sequence[int], entrances: Sequence[int]
+) -> int:
     _enter(program.work_directory)
     opened: list[int] = []
     try:
         files = _open_all(program, output_directory, opened)
-        return _start(program, files)
+        with bound_to(processors):
+            return _start(program, files, entrances)
     finally:
         for file in set(opened):
             os.close(file)
@@ -178,9 +185,10 @@ def _blocking(file: int) -> int:
     return file
 
 
-def _start(program: Program, files: Files) -> int:
+def _start(program: Program, files: Files, entrances: Sequence[int]) -> int:
     path = _find(program)
-    start = _posix_spawn if not program.limits else _with_limits(program.limits)
+    plain = not program.limits and not entrances
+    start = _posix_spawn if plain else _with_limits(program.limits, entrances)
     try:
         try:
             return start(path, program.argv, program.environment, files)
@@ -197,8 +205,8 @@ def _start(program: Program, files: Files) -> int:
         ) from None
 
 
-def _with_limits(limits: tuple[Asked, ...]) -> Start:
-    """Return how to start a program with these limits.
+def _with_limits(limits: tuple[Asked, ...], entrances: Sequence[int]) -> Start:
+    """Return how to start a program with these limits, in these groups.
 
     Raises:  CannotStart when they cannot be set here.
     """
@@ -209,7 +217,7 @@ def _with_limits(limits: tuple[Asked, ...]) -> Start:
 
     def start(path: str, argv: list[str], environment: dict[str, str], files: Files) -> int:
         try:
-            return start_limited(path, argv, environment, files, wanted, _ANSWERED_AS_USUAL)
+            return start_limited(path, argv, environment, files, wanted, _ANSWERED_AS_USUAL, entrances)
         except LimitRefused as why:
             raise CannotStart(str(why)) from None
 

@@ -18,25 +18,42 @@ _WATCH = 10.0  # seconds between two looks while all stands still: somebody else
 
 
 class Suspension:
-    """Whether the tasks of a shepherd stand still; `number` is that of the job's suspension, 0 for none."""
+    """Whether the tasks of a shepherd stand still; `number` is that of the job's suspension, 0 for none.
+
+    They also do while they are `apart`: when nobody may know that they run.
+    """
 
     def __init__(self, freezer: Freezer | None) -> None:
         self.number = 0
+        self.apart = False
         self.still = False  # nothing runs
         self.next_look = float("inf")
         self._since = 0.0
         self._way: _Signals | _Group = _Signals() if freezer is None else _Group(freezer)
 
+    @property
+    def holds(self) -> bool:
+        """Whether nothing may run, or soon not."""
+        return self.apart or bool(self.number)
+
     def begin(self, number: int) -> None:
         """Stop everything from now on; the same number a second time changes nothing."""
-        if not self.number:
+        self._begin()
+        self.number = number
+
+    def part(self) -> None:
+        """Stop everything until it is together again with those who know of it."""
+        self._begin()
+        self.apart = True
+
+    def _begin(self) -> None:
+        if not self.holds:
             self._since, self.still, self.next_look = time.monotonic(), False, 0.0
             self._way.begin()
-        self.number = number
 
     def look_soon(self) -> None:
         """Something has begun to end: let it."""
-        if self.number:
+        if self.holds:
             self.next_look = 0.0
 
     def look(self, spared: set[int], picture: Picture) -> bool:
@@ -62,9 +79,20 @@ class Suspension:
         return first
 
     def end(self, picture: Picture) -> float:
-        """Let everything go on; return for how many seconds it stood still."""
+        """Let everything go on, unless it is apart; return for how many seconds it stood still."""
+        self.number = 0
+        return self._end(picture)
+
+    def rejoin(self, picture: Picture) -> float:
+        """Let everything go on, unless the job is suspended; return for how many seconds it stood still."""
+        self.apart = False
+        return self._end(picture)
+
+    def _end(self, picture: Picture) -> float:
+        if self.holds:
+            return 0.0
         self._way.go_on(_mine(picture))
-        self.number, self.still, self.next_look = 0, False, float("inf")
+        self.still, self.next_look = False, float("inf")
         return time.monotonic() - self._since
 
 

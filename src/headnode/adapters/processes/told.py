@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from headnode.adapters.processes.bounds import UNBOUND, Bounds
 from headnode.adapters.processes.job_journal import EndedRecord, Key
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.limits import ResourceLimit
@@ -79,15 +80,17 @@ def run_message(
     items: Sequence[Any],
     limits: Sequence[ResourceLimit] = (),
     private: bool = False,
+    bounds: Bounds = UNBOUND,
 ) -> bytes:
     """Run these, one after the other; `limit` in seconds, `limits` for each of their processes.
 
-    `private`: the work directories are to be made before, and removed afterwards.
+    `private`: the work directories are to be made before, and removed afterwards.  `bounds` are those of each
+    attempt as a whole.
 
     An item is [instance, attempt, argv, its own variables, work directory, stdin, stdout, stderr, captured].
     """
     asked = [[each.name, each.soft, each.hard] for each in limits]
-    more = [asked, private] if asked or private else []
+    more = [asked, private, bounds] if asked or private or bounds != UNBOUND else []
     return _encode(["run", task, lane, shared, limit, items, *more])
 
 
@@ -111,9 +114,26 @@ def continue_message(deadline: float | None, grace: float) -> bytes:
     return _encode(["continue", deadline, grace])
 
 
-def launch_message(number: str, command: str, environment: dict[str, str], work_directory: str) -> bytes:
-    """Start a command for the shell beside the attempts; it connects with the agent by this number."""
-    return _encode(["launch", number, command, environment, work_directory])
+def lease_message(until: float | None) -> bytes:
+    """Let everything stand still from then on (seconds since the machine was started); None: never."""
+    return _encode(["lease", until])
+
+
+def launch_message(
+    number: str,
+    command: str,
+    environment: dict[str, str],
+    work_directory: str,
+    terminal: str = "",
+    processors: Sequence[int] = (),
+) -> bytes:
+    """Start a command for the shell beside the attempts; it connects with the agent by this number.
+
+    `terminal`: rows, columns and kind of the terminal that it is given; empty: none.  `processors`: those of
+    the machine that it is bound to; none named: it is not.
+    """
+    more = [terminal, processors] if terminal or processors else []
+    return _encode(["launch", number, command, environment, work_directory, *more])
 
 
 def end_launches_message(numbers: Sequence[str], grace: float) -> bytes:

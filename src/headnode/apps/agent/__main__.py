@@ -6,12 +6,15 @@ import signal
 import sys
 from collections.abc import Sequence
 
+from headnode.adapters.processes import hierarchies
 from headnode.apps.agent.agent import Agent
 from headnode.apps.agent.machine import facts_of_this_machine
 from headnode.apps.agent.options import Options, read_options
 from headnode.apps.agent.places import Places
 from headnode.apps.agent.reaching import reach_head
 from headnode.core.model.errors import HeadnodeError
+
+log = logging.getLogger("headnode.agent")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -28,10 +31,14 @@ def main(argv: Sequence[str]) -> int:
 
 async def _run(options: Options) -> None:
     places = Places(options.state)
+    hierarchies.switch_on()
     transport, options = await reach_head(options)
     if options.only_join:
         return
-    agent = Agent(places, facts_of_this_machine(options), transport)
+    facts = facts_of_this_machine(options)
+    if not facts.machine_processors:
+        log.info("processors are declared, not found on the machine: no task is bound to its own")
+    agent = Agent(places, facts, transport)
     loop = asyncio.get_running_loop()
     for what in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(what, agent.leave)

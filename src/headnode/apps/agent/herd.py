@@ -29,15 +29,15 @@ class Tended:
         self.job, self.marker, self.journal, self.uid = job, marker, journal, uid
         self.phase = Phase.AWAITED
         self.closing = False  # told to end, or to be told so when it dials
-        self.live: dict[Key, bool] = {}  # does it run?
+        self.live: dict[Key, float | None] = {}  # since when it runs; None: it waits
         self._writer: asyncio.StreamWriter | None = None
         self._kept: list[tuple[bytes, tuple[Key, ...]]] = []
 
     def seed(self, story: Story) -> None:
         """Believe its journal until it speaks for itself."""
-        self.live = {**dict.fromkeys(story.queued, False), **dict.fromkeys(story.started, True)}
+        self.live = {**dict.fromkeys(story.queued), **story.started}
 
-    def has_dialed(self, writer: asyncio.StreamWriter, live: dict[Key, bool]) -> list[Key]:
+    def has_dialed(self, writer: asyncio.StreamWriter, live: dict[Key, float | None]) -> list[Key]:
         """Use this connection from now on, and believe what it says is live.
 
         Return the attempts that we believed to be there, and that were lost on the way to it.
@@ -45,7 +45,7 @@ class Tended:
         kept, self._kept = self._kept, []
         still_to_be_said = {key for _, keys in kept for key in keys}
         lost = [key for key in self.live if key not in live and key not in still_to_be_said]
-        self.live = {**{key: False for key in self.live if key in still_to_be_said}, **live}
+        self.live = {**{key: None for key in self.live if key in still_to_be_said}, **live}
         self.phase, self._writer = Phase.HERE, writer
         for message, _ in kept:
             self.say(message)
@@ -88,6 +88,8 @@ def result_of(record: EndedRecord) -> m.Result:
         peak_memory=record.peak_memory,
         message=record.message,
         average_memory=record.average_memory,
+        bytes_read=record.bytes_read,
+        bytes_written=record.bytes_written,
     )
 
 

@@ -7,15 +7,19 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from headnode.adapters.processes import hierarchies
+from headnode.adapters.processes.affinity import machine_processors
 from headnode.apps.agent.options import Options
 from headnode.core.model.node import NodeFacts
 
 _PROC = Path("/proc")
+_ENFORCED = {"memory": "memory", "pids": "processes", "cpuset": "processors"}
 
 
 def facts_of_this_machine(options: Options) -> NodeFacts:
     """Return the facts of this node; what the options say is believed over what is found."""
     processors, memory = _read("cpuinfo"), _read("meminfo")
+    groups = hierarchies.find()
     return NodeFacts(
         name=options.name,
         processors=options.processors or len(os.sched_getaffinity(0)),
@@ -29,7 +33,15 @@ def facts_of_this_machine(options: Options) -> NodeFacts:
         architecture=platform.machine(),
         system=platform.system(),
         boot_id=boot_id(),
+        machine_processors=() if options.processors else machine_processors(),
+        control_groups=groups.version,
+        enforced=tuple(_ENFORCED[name] for name in groups.controllers),
     )
+
+
+def most_processes(wanted: int) -> int:
+    """Return how many processes a job may have here: what is wanted, but half of what there can be."""
+    return min(wanted, int(_read("sys/kernel/pid_max")) // 2)
 
 
 def boot_id() -> str:

@@ -5,6 +5,7 @@ import logging
 import os
 import secrets
 import signal
+import time
 from pathlib import Path
 from typing import Protocol
 
@@ -16,6 +17,7 @@ from headnode.adapters.processes import cgroups, job_journal, process_tree, told
 from headnode.adapters.processes.factory import Factory, ShepherdOrder
 from headnode.adapters.processes.job_journal import EndedRecord, Key, Story
 from headnode.apps.agent.herd import Phase, Tended
+from headnode.apps.agent.machine import most_processes
 from headnode.apps.agent.places import Places
 from headnode.core.launching.environment import SHEPHERD_MARKER
 from headnode.core.model.errors import BadRequest
@@ -74,6 +76,9 @@ class Shepherds:
         listener = listen(self._places.socket, 0o666)
         self._server = await asyncio.start_unix_server(self._accept, sock=listener)
         await self._adopt_all(patience)
+        swept = await asyncio.to_thread(cgroups.sweep, time.time())
+        if swept:
+            log.info("removed empty control groups that were left: %s", " ".join(swept))
 
     async def _adopt_all(self, patience: float) -> None:
         for path in self._places.journals():
@@ -119,6 +124,7 @@ class Shepherds:
                 deadline=deadline,
                 grace=grace,
                 suspendable=opened.suspendable,
+                most_processes=most_processes(opened.most_processes),
             )
         )
         tended = self._herd[marker] = Tended(opened.job, marker, journal, opened.uid)
@@ -215,7 +221,7 @@ class Shepherds:
     def _introduced(self, tended: Tended, said: told.Introduction, writer: asyncio.StreamWriter) -> None:
         if said.suspended:
             self._owner.is_suspended(tended, said.suspended)
-        live = {**dict.fromkeys(said.queued, False), **{(t, i, a): True for t, i, a, _ in said.running}}
+        live = {**dict.fromkeys(said.queued), **{(t, i, a): at for t, i, a, at in said.running}}
         self._owner.ended(tended, said.ended)
         lost = tended.has_dialed(writer, live)
         if lost:

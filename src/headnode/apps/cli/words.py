@@ -64,6 +64,15 @@ def memory(kilobytes: int | None) -> str:
     return f"{megabytes:.0f} MB" if megabytes < 1000 else f"{megabytes / 1024:.1f} GB"
 
 
+def amount(number: int | None) -> str:
+    """Write a number of bytes in the unit that suits it; "" for none.
+
+    >>> amount(0), amount(900), amount(11_344), amount(3_500_000_000)
+    ('', '1 kB', '11 kB', '3.3 GB')
+    """
+    return memory(-(-number // 1024)) if number else ""
+
+
 def run_time(seconds: float | None) -> str:
     """Write a run time limit the Compute Cluster way: ``[[days:]hours:]minutes``, or Infinite."""
     if seconds is None:

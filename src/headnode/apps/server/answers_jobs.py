@@ -136,11 +136,26 @@ def task_state(record: JobRecord, progress: TaskProgress) -> str:
     """Return the state of a whole task: running while anything runs, failed when anything failed."""
     if record.state is JobState.CONFIGURING:
         return PEOPLE_SAY[TaskState.CONFIGURING]
+    if progress.made is not None and not progress.live and (progress.endless or not progress.made):
+        return PEOPLE_SAY[unmade(record)]
     counts = instance_counts(progress)
     for state in ("running", "queued", "failed", "canceled", "finished"):
         if counts[state]:
             return PEOPLE_SAY[TaskState(state)]
     return PEOPLE_SAY[TaskState.FINISHED]
+
+
+def unmade(record: JobRecord) -> TaskState:
+    """Return the state of a special task that may make instances, or could have made some, and has none."""
+    if not record.state.is_final:
+        return TaskState.QUEUED
+    return TaskState.FINISHED if record.state is JobState.FINISHED else TaskState.CANCELED
+
+
+def instances_of(record: JobRecord, spec: JobSpec, number: int) -> int:
+    """Return how many instances a task has; of a special one, how many it has had by now."""
+    made = progress_of(record, spec, number).made
+    return taken(record, spec).tasks[number - 1].instances if made is None else made
 
 
 def progress_of(record: JobRecord, spec: JobSpec, number: int) -> TaskProgress:
@@ -153,11 +168,11 @@ def progress_of(record: JobRecord, spec: JobSpec, number: int) -> TaskProgress:
 def task_object(
     record: JobRecord, spec: JobSpec, number: int, row: InstanceRow | None, pending_reason: str = ""
 ) -> Object:
-    """Return one task: of a sweep its master row, of a basic task its only instance."""
+    """Return one task: of a basic task its only instance, of any other the row of all of them."""
     task = taken(record, spec).tasks[number - 1]
     progress = progress_of(record, spec, number)
     shown = _shown(record, task, number, task_state(record, progress), pending_reason)
-    if task.kind is TaskType.SWEEP:
+    if task.kind is not TaskType.BASIC:
         return shown | _nothing() | {"instances": instance_counts(progress)}
     return shown | _told(record, progress, 1, row)
 
@@ -205,7 +220,7 @@ def instances_in(
 ) -> Iterator[int]:
     """Yield a task's instances above `after` that people see in one of `states`; no states means all."""
     progress = progress_of(record, spec, number)
-    for instance in range(after + 1, taken(record, spec).tasks[number - 1].instances + 1):
+    for instance in range(after + 1, instances_of(record, spec, number) + 1):
         if not states or PEOPLE_SAY[instance_state(record, progress, instance)] in states:
             yield instance
 

@@ -73,8 +73,8 @@ class Keeper:
     def _start(self, name: str, directory: Path) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "headnode.apps.agent"]
         command += ["--head", str(self._state / "nodes.sock"), "--state", str(directory), "--name", name]
-        if self._processors is not None:
-            command += ["--processors", str(self._processors)]
+        if self._processors is not None or len(self._names) > 1:  # nodes that share a machine bind nothing
+            command += ["--processors", str(self._processors or len(os.sched_getaffinity(0)))]
         log.info("starting the agent of node %s", name)
         with (directory / "agent.log").open("ab") as output:
             return subprocess.Popen(

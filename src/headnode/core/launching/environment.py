@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from headnode.core.launching.processors import machine_numbers
 from headnode.core.lifecycle.events import Place
 from headnode.core.lifecycle.seating import BLOCKS, nodes_of
 from headnode.core.model.job import JobSpec, UnitType
@@ -38,6 +39,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     marker: str = ""
     previous_job: JobId | None = None
     processors_per_socket: int = 1
+    machine_processors: tuple[int, ...] = ()  # what the node's machine calls its processors
     state_directory: str = ""  # of the head: `hn` in a task finds it there
 
     @property
@@ -77,7 +79,7 @@ def instance_variables(
     """
     swept = task.kind is TaskType.SWEEP
     own = {
-        "CCP_TASKINSTANCEID": str(instance if swept else 0),
+        "CCP_TASKINSTANCEID": str(0 if task.kind is TaskType.BASIC else instance),
         "CCP_RETRY_COUNT": str(max(attempt - 1, 0)),
         TASK_MARKER: f"{job}.{number}.{instance}.{attempt}",
     }
@@ -138,7 +140,7 @@ def _place_variables(around: Surroundings, task: TaskSpec, place: Place) -> dict
         "CCP_NODES": node_list(place, units),
         "HEADNODE_HOSTS": host_list(place, units, distribution),
         "CCP_NODES_CORES": node_list(place, processors),
-        "CCP_COREIDS": " ".join(map(str, here)),
+        "CCP_COREIDS": " ".join(map(str, machine_numbers(here, around.machine_processors))),
     }
 
 

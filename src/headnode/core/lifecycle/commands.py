@@ -12,6 +12,7 @@ from headnode.core.model.dependencies import Link
 from headnode.core.model.job import JobSpec
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId, Seconds
+from headnode.core.model.template import JobTemplate
 from headnode.core.model.user import User
 
 
@@ -20,18 +21,22 @@ class Command(msgspec.Struct, frozen=True, gc=False):
 
 
 class CreateJob(Command, frozen=True):
-    """Make a job; with `submit`, put it into the queue at once.  `parents` as in `SubmitJob`."""
+    """Make a job; with `submit`, put it into the queue at once.  `parents` as in `SubmitJob`.
+
+    `known` are the users of the head's machine that the job names.
+    """
 
     by: User
     spec: JobSpec
     submit: bool = False
     parents: Mapping[int, Fate] = {}
+    known: Mapping[str, User] = {}
 
 
 class CreateJobs(Command, frozen=True):
     """Make several jobs in one step, and submit them with `submit`: all of them, or none.
 
-    `links` say which of them wait for which; `parents` as in `SubmitJob`.
+    `links` say which of them wait for which; `parents` as in `SubmitJob`, `known` as in `CreateJob`.
     """
 
     by: User
@@ -39,6 +44,7 @@ class CreateJobs(Command, frozen=True):
     links: tuple[Link, ...] = ()
     submit: bool = False
     parents: Mapping[int, Fate] = {}
+    known: Mapping[str, User] = {}
 
 
 class SubmitJob(Command, frozen=True):
@@ -100,6 +106,7 @@ class ModifyJob(Command, frozen=True):
     spec: JobSpec
     fields: tuple[str, ...]
     archived: JobRecord | None = None  # the job, when it is over
+    known: Mapping[str, User] = {}  # as in `CreateJob`
 
 
 class SetProgress(Command, frozen=True):
@@ -236,6 +243,8 @@ class Report(msgspec.Struct, frozen=True, gc=False):
     peak_memory: int = 0
     message: str = ""
     average_memory: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
 
 
 class ReportStarted(Command, frozen=True):
@@ -335,6 +344,37 @@ class DrainNode(Command, frozen=True):
     reason: str = ""
 
 
+class MakeReservation(Command, frozen=True):
+    """Reserve nodes; `regardless` of jobs that may still run there when it begins."""
+
+    by: User
+    reservation: NodeReservation
+    regardless: bool = False
+
+
+class ChangeReservation(Command, frozen=True):
+    """Let a reservation have these fields of `reservation`; the others stay as they are."""
+
+    by: User
+    name: str
+    reservation: NodeReservation
+    fields: tuple[str, ...]
+    regardless: bool = False
+
+
+class CancelReservation(Command, frozen=True):
+    """Take a reservation back; jobs inside go on."""
+
+    by: User
+    name: str
+
+
+class AttendReservation(Command, frozen=True):
+    """Engine: the reservation may be over, or have lost a node."""
+
+    name: str
+
+
 class ReportHealth(Command, frozen=True):
     """Node: what its health check said; `said` is why it is not well."""
 
@@ -372,6 +412,20 @@ class RevokeToken(Command, frozen=True):
 
     by: User
     token: int
+
+
+class SetTemplate(Command, frozen=True):
+    """Make a job template, or replace the one of its name."""
+
+    by: User
+    template: JobTemplate
+
+
+class RemoveTemplate(Command, frozen=True):
+    """Take a job template away."""
+
+    by: User
+    name: str
 
 
 class SetParameter(Command, frozen=True):

@@ -12,12 +12,12 @@ from headnode.core.lifecycle.deciding_stops import fail_job
 from headnode.core.lifecycle.events import Ended, Event
 from headnode.core.lifecycle.flow import Flow
 from headnode.core.lifecycle.records import JobRecord, LiveInstance, Run
+from headnode.core.lifecycle.retries import task_retries
 from headnode.core.lifecycle.states import JobState, TaskState
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant
 from headnode.core.model.task import SPECIAL, TaskSpec
 
-RETRIES_AFTER_LOSS = 3  # HPC Pack TaskRetryCount
 
 
 def started(cluster: Cluster, command: c.ReportStarted, now: Instant) -> list[Event]:
@@ -56,7 +56,7 @@ def ended(cluster: Cluster, command: c.ReportEnded, now: Instant) -> list[Event]
     for report in command.reports:
         live = _live(record.run, report.task, report.instance, report.attempt, command.node)
         if live is not None:
-            how = _judge(flow, record, live, report, command.node)
+            how = _judge(cluster, flow, record, live, report, command.node)
             judged[report.task, report.instance] = how
     if not judged:
         return []
@@ -67,11 +67,15 @@ def ended(cluster: Cluster, command: c.ReportEnded, now: Instant) -> list[Event]
     ]
 
 
-def _judge(flow: Flow, record: JobRecord, live: LiveInstance, report: c.Report, node: str) -> Ended:
+def _judge(
+    cluster: Cluster, flow: Flow, record: JobRecord, live: LiveInstance, report: c.Report, node: str
+) -> Ended:
     """Say how one attempt ended, in the head's words."""
     task = flow.spec.tasks[report.task - 1]
-    judge = _verdict_of_special if task.kind in SPECIAL else _verdict
-    state, cause, message = judge(flow, task, record, live, report)
+    if task.kind in SPECIAL:
+        state, cause, message = _verdict_of_special(flow, task, live, report)
+    else:
+        state, cause, message = _verdict(flow, task, record, live, report, task_retries(cluster))
     if state == "queued" and record.state.is_active and _starts_nothing(flow.run):
         state = "canceled" if live.state is TaskState.DISPATCHED else "failed"
     return Ended(
@@ -104,9 +108,7 @@ def _starts_nothing(run: Run) -> bool:
     return run.outcome is not None and not run.requeue
 
 
-def _verdict_of_special(
-    flow: Flow, task: TaskSpec, _: JobRecord, live: LiveInstance, report: c.Report
-) -> Verdict:
+def _verdict_of_special(flow: Flow, task: TaskSpec, live: LiveInstance, report: c.Report) -> Verdict:
     """Say how an instance of a special task ended: none runs again, others are made in its place."""
     if report.kind == "exited" and _is_success(flow.spec, task, report):
         return "finished", "program", report.message
@@ -119,7 +121,10 @@ def _verdict_of_special(
     return "failed", "program", _words(report)
 
 
-def _verdict(flow: Flow, task: TaskSpec, record: JobRecord, live: LiveInstance, report: c.Report) -> Verdict:
+def _verdict(
+    flow: Flow, task: TaskSpec, record: JobRecord, live: LiveInstance, report: c.Report, allowed: int
+) -> Verdict:
+    """Say how an instance ended; `allowed` is how often one may run again that was lost."""
     spec = flow.spec
     if report.kind == "exited" and _is_success(spec, task, report):
         return "finished", "program", report.message
@@ -138,11 +143,11 @@ def _verdict(flow: Flow, task: TaskSpec, record: JobRecord, live: LiveInstance, 
         return "queued", "asked", live.message
     if stopping is not None and report.kind in ("stopped", "exited", "lost", "timed-out", "not-started"):
         if live.cause == "system":
-            return _after_loss(task, live.message, progress.losses.get(report.instance, 0))
+            return _after_loss(task, live.message, progress.losses.get(report.instance, 0), allowed)
         return stopping, "asked", live.message
     if report.kind == "lost":
         words = report.message or "the node lost the task"
-        return _after_loss(task, words, progress.losses.get(report.instance, 0))
+        return _after_loss(task, words, progress.losses.get(report.instance, 0), allowed)
     return _after_failure(spec, report, progress.retries.get(report.instance, 0))
 
 
@@ -152,8 +157,8 @@ def _is_success(spec: JobSpec, task: TaskSpec, report: c.Report) -> bool:
     return code is not None and any(low <= code <= high for low, high in valid)
 
 
-def _after_loss(task: TaskSpec, lost: str, retries: int) -> Verdict:
-    if task.rerunnable and retries < RETRIES_AFTER_LOSS:
+def _after_loss(task: TaskSpec, lost: str, retries: int, allowed: int) -> Verdict:
+    if task.rerunnable and retries < allowed:
         return "queued", "system", lost
     why = f"after {retries} retries" if task.rerunnable else "and it is not rerunnable"
     return "failed", "system", f"{lost}, {why}"

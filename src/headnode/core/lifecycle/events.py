@@ -10,6 +10,7 @@ import msgspec
 
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId, Seconds
+from headnode.core.model.reservation import NodeReservation
 from headnode.core.model.template import JobTemplate
 
 Outcome = Literal["finished", "failed", "canceled"]
@@ -482,6 +483,34 @@ class ParameterSet(Fact, frozen=True, gc=False):
     by: str = ""
 
 
+class ReservationMade(Fact, frozen=True, gc=False):
+    """Nodes are kept for some, or for nobody, at a time."""
+
+    reservation: NodeReservation
+    by: str = ""
+
+
+class ReservationChanged(Fact, frozen=True, gc=False):
+    """A reservation is another than before; `what` names what changed."""
+
+    reservation: NodeReservation
+    by: str = ""  # empty: nodes that left were replaced
+    what: str = ""
+
+
+class ReservationCanceled(Fact, frozen=True, gc=False):
+    """Somebody took a reservation back."""
+
+    name: str
+    by: str = ""
+
+
+class ReservationEnded(Fact, frozen=True, gc=False):
+    """Its time is over."""
+
+    name: str
+
+
 Event = (
     JobCreated
     | JobGiven
@@ -531,6 +560,10 @@ Event = (
     | TokenUsed
     | TokenRevoked
     | ParameterSet
+    | ReservationMade
+    | ReservationChanged
+    | ReservationCanceled
+    | ReservationEnded
     | TemplateSet
     | TemplateRemoved
 )

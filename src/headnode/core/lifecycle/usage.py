@@ -33,6 +33,8 @@ class Usage(msgspec.Struct, omit_defaults=True):
     measured_time: Seconds = Seconds(0.0)
     exit_code: int | None = None  # of the first instance that failed, else of the last; of its last run
     failed: bool = False  # the exit code is that of a failure
+    bytes_read: int = 0
+    bytes_written: int = 0
 
     @property
     def average_memory(self) -> int:
@@ -64,6 +66,8 @@ class Usage(msgspec.Struct, omit_defaults=True):
         """An attempt is over."""
         self.cpu_time = Seconds(self.cpu_time + how.user_time + how.system_time)
         self.peak_memory = max(self.peak_memory, how.peak_memory)
+        self.bytes_read += how.bytes_read
+        self.bytes_written += how.bytes_written
         if how.started is not None and how.ended is not None and how.peak_memory:
             seconds = max(0.0, how.ended - how.started)
             self.memory_time += (how.average_memory or how.peak_memory) * seconds

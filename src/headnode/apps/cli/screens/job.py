@@ -1,7 +1,7 @@
 """What people see of a job."""
 
 from headnode.apps.cli.screens.wishes import wishes
-from headnode.apps.cli.words import counted, instant, limits, memory, run_time, script_state, span
+from headnode.apps.cli.words import amount, counted, instant, limits, memory, run_time, script_state, span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -126,6 +126,8 @@ def _delivered(used: "Mapping[str, Any] | None", elapsed: float | None) -> dict[
         "Wall Time": span(wall) if elapsed is not None and abs(wall - elapsed) >= 1 else "",
         "Peak Memory": memory(used["peak_memory"] or None),
         "Average Memory": memory(used["average_memory"] or None),
+        "Read": amount(used.get("bytes_read")),
+        "Written": amount(used.get("bytes_written")),
         "Exit Code": "" if used["exit_code"] is None else str(used["exit_code"]),
     }
 

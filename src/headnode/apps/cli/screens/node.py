@@ -4,7 +4,7 @@ from headnode.apps.cli.words import instant
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     Node = Mapping[str, Any]
@@ -43,12 +43,47 @@ def view(node: "Node") -> dict[str, str]:
         "Features": ", ".join(node["features"]),
         "Architecture": node["architecture"],
         "Operating System": node["system"],
+        "Machine Processors": _numbers(node.get("machine_processors") or ()),
+        "Control Groups": _GROUPS.get(node.get("control_groups") or "", ""),
+        "Kept By System": _kept(node),
+        "Looked At": _looked_at(node),
         "Comment": node.get("comment", ""),
         "Drain": "; ".join(map(_drain, node.get("drains", ()))),
         "Exclusive": f"held by job {node['exclusive']}" if node["exclusive"] else "",
         "Jobs": ", ".join(map(str, jobs)),
     }
     return {**row(node), **{key: value for key, value in optional.items() if value}}
+
+
+_GROUPS = {"v2": "version 2", "v1": "version 1", "none": "none"}
+_BOUNDS = ("memory", "processes", "processors")
+
+
+def _kept(node: "Node") -> str:
+    """Return what the system of a node holds tasks to; an affinity binds also where no group does."""
+    if not node.get("control_groups"):
+        return ""
+    bound = ("processors",) if node.get("machine_processors") else ()
+    kept = {*node.get("enforced", ()), *bound}
+    return ", ".join(name for name in _BOUNDS if name in kept) or "nothing"
+
+
+def _looked_at(node: "Node") -> str:
+    """Return what is only looked at now and then, because the system of a node does not keep it."""
+    if not node.get("control_groups") or "memory" in node.get("enforced", ()):
+        return ""
+    return "memory"
+
+
+def _numbers(numbers: "Sequence[int]") -> str:
+    """Return numbers with neighbours together: ``0-3,8``."""
+    spans: list[list[int]] = []
+    for number in numbers:
+        if spans and spans[-1][1] == number - 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in spans)
 
 
 def _drain(drain: "Mapping[str, Any]") -> str:

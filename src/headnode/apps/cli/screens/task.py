@@ -1,6 +1,6 @@
 """What people see of a task and of its instances."""
 
-from headnode.apps.cli.words import instant, limits, memory, script_state, span
+from headnode.apps.cli.words import amount, instant, limits, memory, script_state, span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,6 +72,8 @@ def _use(task: "Task") -> dict[str, str]:
         "System Time": _seconds(task["system_time"]),
         "Peak Memory": memory(task["peak_memory"]),
         "Average Memory": memory(task.get("average_memory")),
+        "Read": amount(task.get("bytes_read")),
+        "Written": amount(task.get("bytes_written")),
         "Attempt": str(task["attempt"] or ""),
         "Signal": str(task.get("signal") or ""),
     }
