@@ -1,6 +1,7 @@
 """Messages on a stream: each behind its length, 4 bytes, big-endian."""
 
 import asyncio
+from typing import BinaryIO
 
 from headnode.core.model.errors import BadRequest
 
@@ -29,6 +30,16 @@ async def read_frame(reader: asyncio.StreamReader, largest: int) -> bytes | None
         return await reader.readexactly(size)
     except (asyncio.IncompleteReadError, ConnectionError):
         raise BadRequest(code="frame", what="the stream ended inside a message") from None
+
+
+def next_frame(stream: BinaryIO) -> bytes | None:
+    """Return the next message of a pipe; None when it has ended, maybe inside of one."""
+    header = stream.read(HEADER)
+    if len(header) < HEADER:
+        return None
+    size = int.from_bytes(header, "big")
+    message = stream.read(size)
+    return message if len(message) == size else None
 
 
 def frame(message: bytes) -> bytes:

@@ -50,6 +50,13 @@ PLACES: dict[str, dict[str, str]] = {
         "set": "node_set",
     },
     "cluster": {"view": "cluster", "params": "cluster", "history": "cluster", "audit": "audit"},
+    "template": {
+        "list": "template",
+        "view": "template",
+        "export": "template",
+        "import": "template",
+        "remove": "template",
+    },
     "token": {"new": "token", "list": "token", "revoke": "token"},
     "": {
         "run": "run",
@@ -71,6 +78,7 @@ NOUNS = {
     "task": "Tasks of a job: look at them, read their output",
     "node": "Nodes of the cluster",
     "cluster": "The cluster as a whole and its parameters",
+    "template": "Job templates: what jobs of a kind get, and may ask for",
     "token": "Using the cluster from other machines",
 }
 ELSEWHERE = {  # the words of the older commands

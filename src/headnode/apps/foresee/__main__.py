@@ -7,16 +7,15 @@ import os
 import signal
 import sys
 import time
-from typing import BinaryIO
 
 import msgspec
 
+from headnode.adapters.nodes.framing import frame, next_frame
 from headnode.apps.foresee.question import Question
 from headnode.core.scheduling.policies import POLICIES
 from headnode.engine.foreseeing import Outlook, look_ahead
 
 NICE = 10  # the head, its agents and their jobs go first
-HEADER = 4  # bytes of the length
 
 
 def main() -> int:
@@ -25,10 +24,10 @@ def main() -> int:
     os.nice(NICE)
     head = os.getppid()
     questions = msgspec.msgpack.Decoder(Question)
-    while (message := _read(sys.stdin.buffer)) is not None:
+    while (message := next_frame(sys.stdin.buffer)) is not None:
         answer = msgspec.msgpack.encode(_answer(questions.decode(message), head))
         try:
-            sys.stdout.buffer.write(len(answer).to_bytes(HEADER, "big") + answer)
+            sys.stdout.buffer.write(frame(answer))
             sys.stdout.buffer.flush()
         except BrokenPipeError:  # the head is gone; nothing is left to be said when this ends
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -44,16 +43,6 @@ def _answer(question: Question, head: int) -> Outlook:
         return time.monotonic() > until or os.getppid() != head
 
     return look_ahead(question.situation, POLICIES[question.situation.policy], stop)
-
-
-def _read(stream: BinaryIO) -> bytes | None:
-    """Return the next message; None when the stream has ended, maybe inside of one."""
-    header = stream.read(HEADER)
-    if len(header) < HEADER:
-        return None
-    size = int.from_bytes(header, "big")
-    message = stream.read(size)
-    return message if len(message) == size else None
 
 
 if __name__ == "__main__":

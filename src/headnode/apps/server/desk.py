@@ -14,8 +14,9 @@ from headnode.apps.server.lookups import Lookups
 from headnode.apps.server.network import Network
 from headnode.apps.server.notifying import Notices
 from headnode.apps.server.outlooks import Outlooks
-from headnode.apps.server.runs import Run
 from headnode.apps.server.roles import Roles
+from headnode.apps.server.runs import Run
+from headnode.apps.server.watching import Watchers
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.events import Event
@@ -59,10 +60,15 @@ class Desk:
         self.shut_down: Callable[[], None] | None = None
         self.links: Mapping[str, Link] = {}  # the nodes that are here
         self.sessions = Sessions(lambda *_: None)  # what clients run there
-        self.runs: dict[JobId, Run] = {}  # commands on many nodes, by the number of their job outside the queue
+        self.attended: set[JobId] = set()  # interactive jobs that somebody waits for, or sits at
+        self.watchers = Watchers()
+        self.runs: dict[JobId, Run] = {}  # commands on many nodes, by the job outside the queue
         self.network: Network | None = None  # where nodes of other machines join; None: nowhere
         self.notices: Notices | None = None  # who tells people; None: nobody does
-        self.roles = Roles(lambda: engine.settings)
+        self.roles = Roles(
+            lambda: engine.settings,
+            lambda: any(template.groups for template in engine.cluster.templates.values()),
+        )
         self.audit = AuditLog(state / "audit.log")
         self.searching = asyncio.Lock()  # held by the one question that asks the policy many times
 

@@ -11,6 +11,7 @@ from headnode.apps.server.desk import Desk
 from headnode.apps.server.explaining import blank, changes, kept_outside, stands, would_start_by
 from headnode.apps.server.fitting import refuse_unfit
 from headnode.apps.server.lookups import Found
+from headnode.apps.server.named_users import users_named
 from headnode.apps.server.reading import read_jobs, report_json
 from headnode.apps.server.several_jobs import Described, creation
 from headnode.apps.server.verbs_jobs import refuse_description, refuse_ended
@@ -21,6 +22,7 @@ from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.decide import decide
 from headnode.core.lifecycle.deciding_groups import linked
 from headnode.core.lifecycle.events import JobSubmitted
+from headnode.core.lifecycle.owners import owner_of
 from headnode.core.lifecycle.parents import wished
 from headnode.core.lifecycle.records import JobRecord
 from headnode.core.lifecycle.requests import request_of
@@ -54,7 +56,7 @@ async def check_job(desk: Desk, by: User, wish: w.SubmitWish) -> Object:
     """
     if wish.job is not None:
         return {"report": [], **await _foretold(desk, by, _made_before(desk, by, wish, wish.job))}
-    described = await read_jobs(wish, desk.now(), desk.name)
+    described = await read_jobs(wish, desk.now(), desk.ways, desk.name)
     report = {"report": report_json(described.report)}
     candidates = _candidates(desk, by, described, written=wish.jobfile is not None)
     if len(candidates) == 1:
@@ -118,7 +120,8 @@ def _made_before(desk: Desk, by: User, wish: w.SubmitWish, job: int) -> _Candida
     _refuse_change(desk, by, found, spec)
     refuse_unfit(desk, spec)
     parents = desk.lookups.ended_parents(spec)
-    events = decide(desk.cluster, c.CreateJob(by=by, spec=spec, submit=True, parents=parents), desk.now())
+    made = c.CreateJob(by=by, spec=spec, submit=True, parents=parents, known=users_named(by, (spec,)))
+    events = decide(desk.cluster, made, desk.now())
     waits_for = next(event.waits_for for event in events if isinstance(event, JobSubmitted))
     return _Candidate(spec, tuple(_waits(desk, spec, waits_for)), found.record.id, written=True)
 
@@ -130,7 +133,10 @@ def _refuse_change(desk: Desk, by: User, found: Found, spec: JobSpec) -> None:
     )
     if fields:
         archived = found.record if found.ended else None
-        change = c.ModifyJob(by=by, job=found.record.id, spec=spec, fields=fields, archived=archived)
+        known = users_named(by, (spec,))
+        change = c.ModifyJob(
+            by=by, job=found.record.id, spec=spec, fields=fields, archived=archived, known=known
+        )
         decide(desk.cluster, change, desk.now())
     else:
         refuse_ended(found)
@@ -155,11 +161,12 @@ def _outside(candidate: _Candidate, now: float) -> list[Reason]:
 
 
 def _job_object(desk: Desk, by: User, candidate: _Candidate) -> Object:
+    owner = owner_of(by, candidate.spec, users_named(by, (candidate.spec,)))
     record = JobRecord(
         id=candidate.job or JobId(desk.cluster.next_job),
-        owner=by.name,
-        uid=by.uid,
-        gid=by.gid,
+        owner=owner.name,
+        uid=owner.uid,
+        gid=owner.gid,
         spec=b"",
         state=JobState.CONFIGURING,
         priority=candidate.spec.priority,

@@ -3,27 +3,37 @@
 Source: HPC Pack `job view /history`, whose sentences are kept.
 """
 
+from datetime import UTC, datetime
+
 from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.events import Event, Place
+from headnode.core.model.quantities import Instant
 
 
 def sentence(event: Event) -> str:
     """Return what happened, in words; empty for events that a reader of a job's history does not miss."""
     match event:
-        case e.JobCreated(owner=owner):
-            return f"Created by {owner}"
+        case e.JobCreated(owner=owner, by=by):
+            return f"Created by {by} for {owner}" if by else f"Created by {owner}"
+        case e.JobGiven(owner=owner, by=by):
+            return f"Given to {owner} by {by}"
         case e.JobSubmitted(by=by):
             return f"Submitted by {by}" if by else "Submitted"
+        case e.JobValidated(filters=filters, what=what):
+            passed = f"Passed {', '.join(filters)}" if filters else "Validated"
+            return passed + (f", which changed {what}" if what else "")
+        case e.FilterAnswered(words=words, until=until):
+            return words[:1].upper() + words[1:] + _until(until)
         case e.JobModified(by=by, what=what):
-            return f"Modified by {by}: {what}"
+            return f"Modified by {by}: {what}" if by else f"Changed: {what}"
         case e.JobConfigured(by=by):
             return f"Reconfigured by {by}"
         case e.JobStarted(allocation=place, backfilled=backfilled):
             return f"Started on {_cores(place)}" + (" (backfilled)" if backfilled else "")
         case e.AllocationGrown(added=place):
             return f"Allocation increased by {_cores(place)}"
-        case e.AllocationShrunk(removed=place):
-            return f"Allocation reduced by {_cores(place)}"
+        case e.AllocationShrunk(removed=place, message=message):
+            return f"Allocation reduced by {_cores(place)}" + (f": {message}" if message else "")
         case e.AllocationLost(removed=place, message=message):
             return f"Lost {_cores(place)}: {message}"
         case _:
@@ -71,6 +81,12 @@ def _stopping(event: Event) -> str:
             return f"Task {task} requeued by {by}"
         case _:
             return ""
+
+
+def _until(at: Instant | None) -> str:
+    if at is None:
+        return ""
+    return f", until {datetime.fromtimestamp(at, UTC).astimezone().isoformat(timespec='seconds')}"
 
 
 def _cores(place: Place) -> str:

@@ -86,6 +86,7 @@ class Head:
         )
         self._effects.effects.append(self._notices)
         self.desk.shut_down = self._shut_down
+        self.desk.watchers = self.watchers
         self.desk.links, self.desk.sessions = self.links.links, self.links.sessions
         if address := address_to_listen_at(options.state, options.listen):
             clients = ClientDoor(self.desk, self.watchers)

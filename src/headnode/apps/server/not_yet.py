@@ -1,19 +1,36 @@
 """What a job may ask for and Headnode keeps, but does not act on: said at submission, never passed over."""
 
+from collections.abc import Iterator
+
+from headnode.adapters.notify.settings import Ways
 from headnode.core.formats.fidelity import Item, Kind
+from headnode.core.lifecycle.notices import addresses, is_hook, is_mail
 from headnode.core.model.job import JobSpec
 
 
-def not_acted_on(spec: JobSpec) -> tuple[Item, ...]:
+def not_acted_on(spec: JobSpec, ways: Ways) -> tuple[Item, ...]:
     """Return an item for each wish of the job that will have no effect."""
     found: list[Item] = []
     if spec.notify_on_start or spec.notify_on_completion:
-        found.append(_kept("notification", "nobody is told when the job starts or ends; use `hn job wait`"))
+        found += [_kept("notification", what) for what in untold(spec, ways)]
     if spec.template and spec.template.lower() != "default":
         found.append(_kept("job template", f"template {spec.template!r} has no effect: there are none"))
-    if spec.run_as:
-        found.append(_kept("user", f"the job runs as its submitter, not as {spec.run_as!r}"))
     return tuple(found)
+
+
+def untold(spec: JobSpec, ways: Ways) -> Iterator[str]:
+    """Yield why nobody will be told, for each address of a job that asks for notices."""
+    own = addresses(spec.email)
+    if not own and not ways.domain:
+        yield "it names no address for its notices: add one with /emailaddress, or use `hn job wait`"
+    for address in own:
+        if is_hook(address, ways.hooks):
+            continue
+        if not is_mail(address):
+            allowed = f" or hooks at {', '.join(ways.hooks)}" if ways.hooks else ""
+            yield f"notices cannot go to {address!r}: name an address of mail{allowed}"
+    if not ways.server and (any(map(is_mail, own)) or (not own and ways.domain)):
+        yield "this cluster sends no mail until an administrator sets EmailSmtpServer; use `hn job wait`"
 
 
 def _kept(where: str, what: str) -> Item:

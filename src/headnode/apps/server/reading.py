@@ -5,37 +5,22 @@ from typing import Any
 
 import msgspec
 
+from headnode.adapters.notify.settings import Ways
 from headnode.apps.server.not_yet import not_acted_on
 from headnode.apps.server.several_jobs import Described
 from headnode.apps.server.wishes import CreateWish
 from headnode.core.formats.fidelity import Item, honour, parse_awareness
 from headnode.core.formats.terms import read_terms
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant
 
 LARGE = 16_384  # characters of job files that are read beside the event loop
 
 
-async def read_job(wish: CreateWish, now: Instant, machine: str = "") -> tuple[JobSpec, tuple[Item, ...]]:
-    """Return the one description that a client means, as `read_jobs`.
-
-    Raises:  as `read_jobs`, and BadRequest ``several-jobs``.
-    """
-    described = await read_jobs(wish, now, machine)
-    if len(described.specs) != 1:
-        raise BadRequest(
-            code="several-jobs",
-            what=f"the job file holds {len(described.specs)} jobs, and one can be looked at here",
-            fix="submit them together: hn job submit FILE",
-        )
-    return described.specs[0], described.report
-
-
-async def read_jobs(wish: CreateWish, now: Instant, machine: str = "") -> Described:
+async def read_jobs(wish: CreateWish, now: Instant, ways: Ways, machine: str = "") -> Described:
     """Return the descriptions that a client means: a job file, changed and added to by options.
 
-    `machine` is the name of this cluster; a job that is for another one is refused.
+    `ways` are those of notices.  `machine` names this cluster; a job that is for another one is refused.
     Raises:  BadRequest, with line and column for a job file.
     """
     if wish.jobfile is None:
@@ -48,7 +33,7 @@ async def read_jobs(wish: CreateWish, now: Instant, machine: str = "") -> Descri
         specs = [read_terms(wish.terms, wish.tasks, spec, now=now) for spec in described.specs]
         described = described._replace(specs=specs)
     policy = parse_awareness(wish.awareness)
-    kept = [item for spec in described.specs for item in not_acted_on(spec)]
+    kept = [item for spec in described.specs for item in not_acted_on(spec, ways)]
     return described._replace(report=described.report + honour(policy, dict.fromkeys(kept)))
 
 

@@ -17,7 +17,9 @@ from headnode.apps.server import (
     verbs_jobs,
     verbs_nodes,
     verbs_past,
+    verbs_shell,
     verbs_tasks,
+    verbs_templates,
     verbs_waiting,
 )
 from headnode.apps.server import wishes as w
@@ -75,6 +77,10 @@ VERBS: Mapping[str, tuple[type[w.Wish], Verb]] = MappingProxyType(
         "invite_node": (w.InviteWish, verbs_nodes.invite_node),
         "set_node": (w.SetNodeWish, verbs_nodes.set_node),
         "remove_node": (w.NodeWish, verbs_nodes.remove_node),
+        "templates": (w.Wish, verbs_templates.templates),
+        "template": (w.TemplateWish, verbs_templates.template),
+        "set_template": (w.SetTemplateWish, verbs_templates.set_template),
+        "remove_template": (w.TemplateNameWish, verbs_templates.remove_template),
         "cluster": (w.Wish, verbs_cluster.cluster),
         "params": (w.Wish, verbs_cluster.params),
         "set_params": (w.ParamsWish, verbs_cluster.set_params),
@@ -92,6 +98,7 @@ STREAMING: Mapping[str, tuple[type[w.Wish], Begin]] = MappingProxyType(
     {
         "run_everywhere": (w.RunEverywhereWish, verbs_everywhere.run_everywhere),
         "run_here": (w.RunHereWish, verbs_everywhere.run_here),
+        "shell": (w.ShellWish, verbs_shell.shell),
     }
 )
 """Verbs that stay: once they are granted a conversation follows, and then the connection ends."""

@@ -3,6 +3,7 @@
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from headnode.apps.server import answers_jobs as show
 from headnode.apps.server import wishes as w
@@ -11,12 +12,14 @@ from headnode.apps.server.expecting import expected_object, prediction_object
 from headnode.apps.server.fitting import refuse_unfit
 from headnode.apps.server.history import sentence
 from headnode.apps.server.lookups import LONGEST_PAGE, Found, states_named
+from headnode.apps.server.named_users import users_named
 from headnode.apps.server.reading import read_jobs, report_json
 from headnode.apps.server.several_jobs import Described, create_all
 from headnode.apps.server.verbs_groups import members, relations, stalled_jobs, summary
 from headnode.core.formats.terms import read_terms
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.events import JobCreated, JobFact
+from headnode.core.lifecycle.owners import is_other, plain_name
 from headnode.core.model.errors import BadRequest, NotFound, WrongState
 from headnode.core.model.quantities import JobId
 from headnode.core.model.user import User
@@ -26,13 +29,16 @@ Object = dict[str, Any]
 
 async def create_job(desk: Desk, by: User, wish: w.CreateWish) -> Object:
     """Make a job in state configuring, or all of a job file."""
-    described = await read_jobs(wish, desk.now(), desk.name)
-    return _made(await create_all(desk, by, described, submit=False), described)
+    described = await read_jobs(wish, desk.now(), desk.ways, desk.name)
+    return _made(by, await create_all(desk, by, described, submit=False), described)
 
 
-def _made(ids: list[int], described: Described) -> Object:
-    several = {"jobs": ids} if len(ids) > 1 else {}
-    return {"job": ids[-1], "report": report_json(described.report)} | several
+def _made(by: User, ids: list[int], described: Described) -> Object:
+    owners = sorted({plain_name(spec.run_as) for spec in described.specs if is_other(by, spec)})
+    more: Object = {"jobs": ids} if len(ids) > 1 else {}
+    if owners:
+        more["owner"] = ", ".join(owners)
+    return {"job": ids[-1], "report": report_json(described.report)} | more
 
 
 def _created(events: tuple[object, ...]) -> int:
@@ -43,9 +49,9 @@ async def submit_job(desk: Desk, by: User, wish: w.SubmitWish) -> Object:
     """Put a job into the queue: one that was created, or a new one, or all of a job file."""
     if wish.job is not None:
         return await _submit_created(desk, by, wish, wish.job)
-    described = await read_jobs(wish, desk.now(), desk.name)
+    described = await read_jobs(wish, desk.now(), desk.ways, desk.name)
     refuse_unfit(desk, *described.specs)
-    return _made(await create_all(desk, by, described, submit=True), described)
+    return _made(by, await create_all(desk, by, described, submit=True), described)
 
 
 async def _submit_created(desk: Desk, by: User, wish: w.SubmitWish, job: int) -> Object:
@@ -124,7 +130,10 @@ async def modify_job(desk: Desk, by: User, wish: w.ModifyWish) -> Object:
         if found.record.submitted is not None:
             refuse_unfit(desk, spec)
         archived = found.record if found.ended else None
-        command = c.ModifyJob(by=by, job=found.record.id, spec=spec, fields=changed, archived=archived)
+        named = users_named(by, (spec,))
+        command = c.ModifyJob(
+            by=by, job=found.record.id, spec=spec, fields=changed, archived=archived, known=named
+        )
         await desk.ask(command)
     return {"job": wish.job, "changed": list(changed)}
 
@@ -183,7 +192,8 @@ async def requeue_job(desk: Desk, by: User, wish: w.JobWish) -> Object:
 
 async def clone_job(desk: Desk, by: User, wish: w.JobWish) -> Object:
     """Make a copy of a job, in state configuring."""
-    events = await desk.ask(c.CreateJob(by=by, spec=desk.lookups.job(wish.job).spec))
+    spec = replace(desk.lookups.job(wish.job).spec, run_as="")  # it is his who makes it
+    events = await desk.ask(c.CreateJob(by=by, spec=spec))
     return {"job": _created(events)}
 
 

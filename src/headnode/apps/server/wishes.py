@@ -189,7 +189,7 @@ class RunHereWish(Wish, frozen=True):
 
 
 class ShellWish(JobWish, frozen=True):
-    """shell.  Without `rows` and `columns` there is no terminal; `kind` is that of the terminal, as in TERM."""
+    """shell.  Without `rows` and `columns` there is no terminal; `kind` is its TERM."""
 
     command: str = ""
     rows: int = 0
@@ -239,6 +239,24 @@ class SetNodeWish(Wish, frozen=True):
     groups: list[str] | None = None
     features: list[str] | None = None
     comment: str | None = None
+
+
+class TemplateNameWish(Wish, frozen=True):
+    """remove_template."""
+
+    template: str
+
+
+class TemplateWish(TemplateNameWish, frozen=True):
+    """template.  `form` of its file: toml, or hpcpack."""
+
+    form: str = "toml"
+
+
+class SetTemplateWish(Wish, frozen=True):
+    """set_template.  `text` of its file."""
+
+    text: str
 
 
 class NewTokenWish(Wish, frozen=True):

@@ -23,11 +23,13 @@ from headnode.core.lifecycle.records import (
     with_special_tasks,
 )
 from headnode.core.lifecycle.requests import own_request, request_in, request_taken, without_refused
+from headnode.core.lifecycle.reserving import Bookings, admitted
 from headnode.core.lifecycle.resuming import request_to_resume, suspension_of
 from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import Broken, NotFound
 from headnode.core.model.job import JobRequest, JobSpec
 from headnode.core.model.quantities import Instant, JobId, Seconds
+from headnode.core.model.reservation import NodeReservation
 from headnode.core.model.template import JobTemplate
 
 Turn = tuple[int, int, int]
@@ -40,6 +42,7 @@ class Snapshot(msgspec.Struct):
     nodes: list[NodeRecord] = []
     parameters: dict[str, str] = {}
     templates: list[JobTemplate] = []
+    reservations: list[NodeReservation] = []
     invitations: list[Invitation] = []
     logins: list[Login] = []
     tokens: list[Token] = []
@@ -62,6 +65,7 @@ class Cluster:
         self.logins = {login.digest: login for login in kept.logins}
         self.tokens = {token.digest: token for token in kept.tokens}
         self.next_token = kept.next_token
+        self.bookings = Bookings(kept.reservations)
         self.next_job = kept.next_job
         self.next_order = kept.next_order
         # What follows from the above.
@@ -100,6 +104,7 @@ class Cluster:
             nodes=list(self.nodes.values()),
             parameters=self.parameters,
             templates=list(self.templates.values()),
+            reservations=list(self.bookings.named.values()),
             invitations=list(self.invitations.values()),
             logins=list(self.logins.values()),
             tokens=list(self.tokens.values()),
@@ -153,7 +158,7 @@ class Cluster:
     def given(self, record: JobRecord) -> JobRequest:
         """Return what a job was given that was started, also when it is suspended and waits to go on."""
         request = request_taken(record.spec, record.run.option if record.run is not None else 0)
-        return without_refused(request, record.run)
+        return admitted(self.bookings.named, record, without_refused(request, record.run))
 
     def turn(self, record: JobRecord) -> Turn:
         """Return the place of a job in the queue: smaller goes first."""
@@ -165,7 +170,8 @@ class Cluster:
         """A running job's description changed: the scheduler sees the new one."""
         self.redraw.add(record.id)
         if record.id in self.running:
-            self._classes[record.id] = without_refused(own_request(spec), record.run)
+            request = without_refused(own_request(spec), record.run)
+            self._classes[record.id] = admitted(self.bookings.named, record, request)
 
     def adopt(self, record: JobRecord) -> None:
         """Take a record in, with everything that follows from it."""
@@ -220,6 +226,9 @@ class Cluster:
 
     def _asked(self, record: JobRecord) -> JobRequest:
         """Return what a job of the queue asks for."""
+        return admitted(self.bookings.named, record, self._described(record))
+
+    def _described(self, record: JobRecord) -> JobRequest:
         if record.state is JobState.RESUMING:
             return request_to_resume(self.spec(record), suspension_of(record.run))
         request = request_in(record.spec)
@@ -388,6 +397,34 @@ class Cluster:
         self.free[node] = together(self.free.get(node, []), back)
         self.holders.setdefault(node, set()).discard(job)
         self.pass_needed = True
+
+    def keep_reservation(self, reservation: NodeReservation) -> None:
+        """Let nodes be reserved so."""
+        self._rebook(self.bookings.keep(reservation))
+
+    def drop_reservation(self, key: str) -> None:
+        """Let a reservation be no more."""
+        self._rebook(self.bookings.drop(key))
+
+    def _rebook(self, nodes: set[str]) -> None:
+        """Work out again who is let in where, and draw the nodes anew."""
+        self.redraw_nodes |= nodes & self.nodes.keys()
+        self.pass_needed = True
+        for job in self.running:
+            self._classes[job] = self.given(self.jobs[job])
+            self.redraw.add(job)
+        for job, request in list(self._classes.items()):
+            record = self.jobs[job]
+            if record.state.is_queued and self._asked(record) != request:
+                turns = self.queue[request]
+                del turns[bisect_left(turns, self.turn(record))]
+                if not turns:
+                    del self.queue[request]
+                self._line_up(record)
+
+    def turn_reservations(self, now: Instant) -> None:
+        """Let the scheduler and whoever attends to them know of reservations that begin or end by now."""
+        self.pass_needed = self.bookings.turn(now) or self.pass_needed
 
     def open_node(self, node: NodeRecord) -> None:
         """Work out what is free of a node that is new or has changed."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from headnode.core.lifecycle import attending
+from headnode.core.lifecycle import attending, tokens
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle import deciding_changes as changes
 from headnode.core.lifecycle import deciding_drains as drains
@@ -20,9 +20,10 @@ from headnode.core.lifecycle import deciding_joins as joins
 from headnode.core.lifecycle import deciding_losses as losses
 from headnode.core.lifecycle import deciding_nodes as nodes
 from headnode.core.lifecycle import deciding_reports as reports
+from headnode.core.lifecycle import deciding_reservations as reservations
 from headnode.core.lifecycle import deciding_stops as stops
 from headnode.core.lifecycle import deciding_suspension as suspension
-from headnode.core.lifecycle import tokens
+from headnode.core.lifecycle import deciding_templates as templates
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.events import Event
 from headnode.core.model.quantities import Instant
@@ -71,11 +72,17 @@ _DECIDE: Mapping[type, Callable[[Cluster, Any, Instant], list[Event]]] = Mapping
         c.NodeVanished: nodes.vanished,
         c.ChangeNode: nodes.change,
         c.DrainNode: drains.drain,
+        c.MakeReservation: reservations.make,
+        c.ChangeReservation: reservations.change,
+        c.CancelReservation: reservations.cancel,
+        c.AttendReservation: reservations.attend,
         c.ReportHealth: drains.health,
         c.OfferLogin: tokens.offer,
         c.TakeLogin: tokens.take,
         c.UseToken: tokens.use,
         c.RevokeToken: tokens.revoke,
         c.SetParameter: nodes.set_parameter,
+        c.SetTemplate: templates.set_template,
+        c.RemoveTemplate: templates.remove_template,
     }
 )

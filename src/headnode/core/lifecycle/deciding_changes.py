@@ -12,6 +12,7 @@ from headnode.core.lifecycle.deadlines import check_end_by, check_still_ahead
 from headnode.core.lifecycle.deciding_jobs import check_hold, check_privileges, wished_job
 from headnode.core.lifecycle.deciding_templates import refuse_modified
 from headnode.core.lifecycle.events import Event
+from headnode.core.lifecycle.owners import given
 from headnode.core.lifecycle.permission import may_rewrite
 from headnode.core.lifecycle.records import JobRecord, encode_record, encode_spec
 from headnode.core.lifecycle.states import JobState
@@ -58,6 +59,10 @@ def modify(cluster: Cluster, command: c.ModifyJob, now: Instant) -> list[Event]:
     if spec.priority != record.priority:
         check_privileges(spec, command.by)
     check(spec)
+    gift: list[e.JobGiven] = []
+    if "run_as" in command.fields:
+        may = record.state is JobState.CONFIGURING
+        gift = given(command.by, record, spec, command.known, now, may=may)
     modified = e.JobModified(
         at=now,
         job=record.id,
@@ -81,7 +86,7 @@ def modify(cluster: Cluster, command: c.ModifyJob, now: Instant) -> list[Event]:
             refuse_modified(cluster, spec)
         check_hold(spec, now)
         check_runnable(spec)
-    return [modified]
+    return [modified, *gift]
 
 
 def _merged(record: JobRecord, now: JobSpec, command: c.ModifyJob) -> JobSpec:

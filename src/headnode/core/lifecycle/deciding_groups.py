@@ -8,17 +8,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.cluster import Cluster
-from headnode.core.lifecycle.deciding_jobs import checked, configured, submission
+from headnode.core.lifecycle.deciding_jobs import by_template, checked, configured, submission
+from headnode.core.lifecycle.deciding_templates import submitted_spec
 from headnode.core.lifecycle.events import Event
+from headnode.core.lifecycle.owners import created
 from headnode.core.model.checks import check
 from headnode.core.model.circles import find_circle
 from headnode.core.model.dependencies import FIELDS, Link, parents
 from headnode.core.model.errors import BadRequest, Refused
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant, JobId
-from headnode.core.model.user import User
 
 
 def create_several(cluster: Cluster, command: c.CreateJobs, now: Instant) -> list[Event]:
@@ -31,7 +31,10 @@ def create_several(cluster: Cluster, command: c.CreateJobs, now: Instant) -> lis
     made: list[Event] = []
     for number, spec in enumerate(specs):
         try:
-            made.append(_created(command.by, JobId(cluster.next_job + number), spec, now))
+            if command.submit:
+                specs[number] = spec = submitted_spec(cluster, command.by, spec)
+            job = JobId(cluster.next_job + number)
+            made.append(created(command.by, job, spec, checked(spec), command.known, now))
         except Refused as no:
             raise about(no, spec, number, len(specs)) from None
     if not command.submit:
@@ -40,22 +43,20 @@ def create_several(cluster: Cluster, command: c.CreateJobs, now: Instant) -> lis
     return [*made, *_submissions(cluster, command, ids, specs, now)]
 
 
-def _created(by: User, job: JobId, spec: JobSpec, now: Instant) -> e.JobCreated:
-    encoded = checked(spec)
-    return e.JobCreated(at=now, job=job, owner=by.name, uid=by.uid, gid=by.gid, spec=encoded)
-
-
 def submit_several(cluster: Cluster, command: c.SubmitJobs, now: Instant) -> list[Event]:
     """Put jobs that were made before into the queue, whichever of them wait for each other.
 
     Raises:  what refuses one of them, with its number and name; BadRequest ``job-circle``.
     """
-    specs = []
+    specs: list[JobSpec] = []
+    shaped: list[Event] = []
     for job in command.jobs:
         record = configured(cluster, job, command.by)
-        specs.append(cluster.written(record))
+        written = cluster.written(record)
+        specs.append(submitted_spec(cluster, command.by, written))
         check(specs[-1])
-    return list(_submissions(cluster, command, command.jobs, specs, now))
+        shaped += by_template(record, written, specs[-1], now)
+    return [*shaped, *_submissions(cluster, command, command.jobs, specs, now)]
 
 
 def _submissions(

@@ -25,6 +25,7 @@ from headnode.core.lifecycle.records import (
     encode_record,
     encode_spec,
 )
+from headnode.core.lifecycle.reserving import check_may_go_in
 from headnode.core.lifecycle.states import JobState
 from headnode.core.model.checks import check, check_runnable
 from headnode.core.model.errors import BadRequest, NotAllowed, WrongState
@@ -78,6 +79,7 @@ def submission(
     """Return the submission of a job; `beside` are the ids of those submitted with it, `place` is its own."""
     check_hold(spec, now)
     check_end_by(spec, now)
+    check_may_go_in(cluster.bookings.named, spec, command.by, now)
     may_hold(command.by, spec.holds)
     check_privileges(spec, command.by)
     check_runnable(spec)
@@ -261,7 +263,7 @@ def start(cluster: Cluster, command: c.StartJob, now: Instant) -> list[Event]:
         raise WrongState(code="stale-plan", what=f"job {record.id} is held or waits for its parents")
     request = _option(cluster.request(record), command)
     end = Instant(now + request.run_time)
-    allocation = pick(cluster, record.id, request, command.shares, end)
+    allocation = pick(cluster, record.id, request, command.shares, now, end)
     return [
         e.JobStarted(
             at=now,
@@ -294,5 +296,6 @@ def grow(cluster: Cluster, command: c.GrowJob, now: Instant) -> list[Event]:
     if request.together:
         raise WrongState(code="stale-plan", what=f"job {record.id} runs as a whole and does not grow")
     deadline = None if record.run is None else record.run.deadline
-    added = pick(cluster, record.id, request, command.shares, NEVER if deadline is None else deadline)
+    end = NEVER if deadline is None else deadline
+    added = pick(cluster, record.id, request, command.shares, now, end)
     return [e.AllocationGrown(at=now, job=record.id, added=added)]

@@ -11,6 +11,7 @@ from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle import fold_filters as filters
 from headnode.core.lifecycle import fold_instances as instances
 from headnode.core.lifecycle import fold_nodes as nodes
+from headnode.core.lifecycle import fold_reservations as reservations
 from headnode.core.lifecycle import fold_suspension as suspension
 from headnode.core.lifecycle import tokens
 from headnode.core.lifecycle.arrows import job_target
@@ -435,6 +436,10 @@ FOLD: Mapping[type, Callable[[Cluster, Any], None]] = MappingProxyType(
         e.TokenRevoked: tokens.revoked,
         e.NodeSet: nodes.described,
         e.ParameterSet: _parameter,
+        e.ReservationMade: reservations.kept,
+        e.ReservationChanged: reservations.kept,
+        e.ReservationCanceled: reservations.gone,
+        e.ReservationEnded: reservations.gone,
         e.TemplateSet: _template,
         e.TemplateRemoved: _no_template,
     }

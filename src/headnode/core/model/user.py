@@ -25,6 +25,7 @@ class User(msgspec.Struct, frozen=True):
     gid: int
     administrator: bool = False
     operator: bool = False
+    groups: tuple[str, ...] = ()  # names of the groups of the operating system he is in
 
     @property
     def oversees(self) -> bool:

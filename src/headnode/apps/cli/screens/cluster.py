@@ -23,6 +23,7 @@ def view(cluster: "Mapping[str, Any]") -> dict[str, str]:
         "Processors": _processors(cluster["processors"]),
         "Jobs": _counts(cluster["jobs"]),
         "Tasks Running": str(cluster["tasks_running"]),
+        **_notices(cluster.get("notices", {})),
         "State Directory": cluster["state_directory"],
         "Journal": f"{counted(journal['events'], 'event')}, {counted(journal['bytes'], 'byte')}",
     }
@@ -46,6 +47,12 @@ def _plug_ins(cluster: "Mapping[str, Any]") -> dict[str, str]:
         for each in cluster.get("plug_ins", [])
     ]
     return {"Plug-ins": "; ".join(told)} if told else {}
+
+
+def _notices(notices: "Mapping[str, Any]") -> dict[str, str]:
+    """Return what became of notices, while some wait or the last one was not brought."""
+    problem = f" ({notices['problem']})" if notices.get("problem") else ""
+    return {"Notices": f"{notices['waiting']} waiting{problem}"} if notices.get("waiting") or problem else {}
 
 
 def _counts(by_state: "Mapping[str, int]") -> str:

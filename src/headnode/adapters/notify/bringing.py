@@ -1,0 +1,109 @@
+"""Bringing one notice to one address, by mail or to a hook.  It may take many seconds."""
+
+import smtplib
+import socket
+import ssl
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from headnode.adapters.notify.settings import Ways, host_and_port
+from headnode.adapters.notify.words import document, mail
+from headnode.core.lifecycle.notices import Notice, is_hook, is_mail
+from headnode.core.model.errors import HeadnodeError
+
+PATIENCE = 20.0  # seconds for each answer of a server
+_TRY_AGAIN = {408, 425, 429}  # of the answers 400 to 499 of a web server
+Became = Literal["brought", "later", "never"]
+
+
+class Delivery(msgspec.Struct, frozen=True):
+    """A notice, where it goes and how."""
+
+    notice: Notice
+    address: str
+    ways: Ways
+
+
+class Delivered(msgspec.Struct, frozen=True):
+    """What became of a delivery; `problem` says why it was not brought."""
+
+    number: int
+    address: str
+    became: Became
+    problem: str = ""
+
+
+def bring(delivery: Delivery) -> Delivered:
+    """Bring a notice; say what became of it."""
+    try:
+        became, problem = _bring(delivery)
+    except (OSError, smtplib.SMTPException, HeadnodeError, ValueError) as error:
+        by = f"{delivery.ways.server}: " if is_mail(delivery.address) else ""
+        became, problem = _judged(error), f"{by}{str(error) or type(error).__name__}"
+    return Delivered(delivery.notice.number, delivery.address, became, problem)
+
+
+def _bring(delivery: Delivery) -> tuple[Became, str]:
+    if is_hook(delivery.address, delivery.ways.hooks):
+        return _post(delivery)
+    if not is_mail(delivery.address):
+        return "never", f"{delivery.address!r} is no address that this cluster sends to"
+    if not delivery.ways.server:
+        return "later", "no mail server is set: hn cluster params EmailSmtpServer=HOST"
+    _send(delivery)
+    return "brought", ""
+
+
+def _judged(error: Exception) -> Became:
+    """Return whether it is worth another try."""
+    if isinstance(error, smtplib.SMTPRecipientsRefused):
+        codes = [code for code, _ in error.recipients.values()]
+        return "never" if all(code >= 500 for code in codes) else "later"
+    if isinstance(error, smtplib.SMTPSenderRefused | smtplib.SMTPDataError):
+        return "never" if error.smtp_code >= 500 else "later"
+    return "later"
+
+
+def _send(delivery: Delivery) -> None:
+    ways, context = delivery.ways, ssl.create_default_context()
+    host, port = host_and_port(ways.server)
+    sender = ways.sender or f"headnode@{socket.getfqdn()}"
+    if ways.encryption == "tls":
+        server: smtplib.SMTP = smtplib.SMTP_SSL(host, port, timeout=PATIENCE, context=context)
+    else:
+        server = smtplib.SMTP(host, port, timeout=PATIENCE)
+    with server:
+        if ways.encryption == "starttls":
+            server.starttls(context=context)
+        if ways.credentials:
+            user, _, password = Path(ways.credentials).read_text().strip().partition(":")
+            server.login(user, password)
+        server.send_message(mail(delivery.notice, sender, delivery.address))
+
+
+class _NoDetours(urllib.request.HTTPRedirectHandler):
+    """A hook that sends us elsewhere would take us round the list of hooks that are allowed."""
+
+    def redirect_request(self, *_: object) -> None:
+        """Follow nothing."""
+
+
+def _post(delivery: Delivery) -> tuple[Became, str]:
+    body = msgspec.json.encode(document(delivery.notice))
+    headers = {
+        "Content-Type": "application/json",
+        "User-Agent": "headnode",
+        "Idempotency-Key": f"{delivery.notice.cluster}-{delivery.notice.number}",
+    }
+    request = urllib.request.Request(delivery.address, body, headers, method="POST")  # noqa: S310  (http or https only, see is_hook)
+    try:
+        with urllib.request.build_opener(_NoDetours).open(request, timeout=PATIENCE):
+            return "brought", ""
+    except urllib.error.HTTPError as error:
+        with error:
+            final = 300 <= error.code < 500 and error.code not in _TRY_AGAIN
+            return "never" if final else "later", f"it answered {error.code} {error.reason}"

@@ -1,0 +1,86 @@
+"""Notices that wait to be brought, on the disk: one row for each notice and address.
+
+They follow from the journal's events: `seen` is the last event whose notices are here, or were.
+"""
+
+import logging
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from headnode.core.lifecycle.notices import Notice
+
+log = logging.getLogger("headnode.notices")
+
+_TABLES = """
+create table if not exists waiting (number integer, address text, notice blob, primary key (number, address))
+    without rowid;
+create table if not exists seen (only integer primary key check (only = 1), number integer);
+"""
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """A notice that was not brought yet, and where it goes."""
+
+    notice: Notice
+    address: str
+
+
+class Outbox:
+    """The notices in one file.  One that does not read is put aside: jobs matter more."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._database = self._opened()
+        except sqlite3.DatabaseError as error:
+            aside = path.with_suffix(".damaged")
+            log.error("the notices that waited in %s cannot be read, it is now %s: %s", path, aside, error)
+            path.replace(aside)
+            for suffix in ("-wal", "-shm"):
+                path.with_name(path.name + suffix).unlink(missing_ok=True)
+            self._database = self._opened()
+
+    def _opened(self) -> sqlite3.Connection:
+        self._path.touch(mode=0o600)
+        database = sqlite3.connect(self._path, isolation_level=None)
+        database.execute("pragma journal_mode = wal")
+        database.execute("pragma synchronous = normal")
+        database.executescript(_TABLES)
+        return database
+
+    @property
+    def seen(self) -> int | None:
+        """The last event whose notices are here or were brought; None when nobody has looked yet."""
+        row = self._database.execute("select number from seen").fetchone()
+        return None if row is None else row[0]
+
+    def add(self, seen: int, waiting: Sequence[Waiting] = ()) -> None:
+        """Keep what is to be told of the events up to `seen`."""
+        rows = [(one.notice.number, one.address, msgspec.msgpack.encode(one.notice)) for one in waiting]
+        with self._database:
+            self._database.execute("begin")
+            self._database.executemany("insert or ignore into waiting values (?, ?, ?)", rows)
+            self._database.execute("insert or replace into seen values (1, ?)", (seen,))
+
+    def waiting(self, limit: int) -> list[Waiting]:
+        """Return the oldest that wait, up to so many."""
+        rows = self._database.execute(
+            "select notice, address from waiting order by number, address limit ?", (limit,)
+        ).fetchall()
+        return [Waiting(msgspec.msgpack.decode(notice, type=Notice), address) for notice, address in rows]
+
+    def count(self) -> int:
+        """Return how many wait."""
+        (number,) = self._database.execute("select count(*) from waiting").fetchone()
+        return int(number)
+
+    def discard(self, number: int, address: str) -> None:
+        """Forget one that was brought, or never can be."""
+        self._database.execute("delete from waiting where number = ? and address = ?", (number, address))
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._database.close()

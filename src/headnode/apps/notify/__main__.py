@@ -1,0 +1,39 @@
+"""Bring notices for a head: reads deliveries from standard input, says what became of each.
+
+Each message is MessagePack behind its length.  It ends when the head has hung up, or is gone; what was
+not brought by then is brought again.
+"""
+
+import os
+import signal
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+
+from headnode.adapters.nodes.framing import frame, next_frame
+from headnode.adapters.notify.bringing import Delivery, bring
+
+AT_ONCE = 4  # deliveries
+
+
+def main() -> None:
+    """Bring what the head gives, until it gives no more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is meant for the head, which will hang up
+    deliveries, speaking = msgspec.msgpack.Decoder(Delivery), threading.Lock()
+
+    def bring_one(message: bytes) -> None:
+        answer = frame(msgspec.msgpack.encode(bring(deliveries.decode(message))))
+        with speaking:
+            sys.stdout.buffer.write(answer)
+            sys.stdout.buffer.flush()
+
+    pool = ThreadPoolExecutor(AT_ONCE)
+    while (message := next_frame(sys.stdin.buffer)) is not None:
+        pool.submit(bring_one, message)
+    os._exit(0)  # without waiting for servers that do not answer
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,195 @@
+"""Notices of jobs that start and end: worked out from durable events, kept until they are brought."""
+
+import asyncio
+import logging
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from headnode.adapters.notify.bringing import Delivered, Delivery
+from headnode.adapters.notify.outbox import Outbox, Waiting
+from headnode.adapters.notify.settings import Ways, ways_of
+from headnode.apps.server.bringer import Bringer
+from headnode.apps.server.lookups import Lookups
+from headnode.core.lifecycle import events as e
+from headnode.core.lifecycle.cluster import Cluster
+from headnode.core.lifecycle.events import Event
+from headnode.core.lifecycle.notices import addresses, may_ask, notice_of
+from headnode.core.lifecycle.records import decode_record
+from headnode.core.model.errors import NotFound, Unavailable
+from headnode.core.model.job import JobSpec
+from headnode.engine.engine import Engine
+
+log = logging.getLogger("headnode.notices")
+
+BETWEEN_LOOKS = 5.0  # seconds at most
+AHEAD = 32  # deliveries given to the one who brings them
+LOOKED_AT = 10_000  # waiting notices
+FIRST_REST, LONGEST_REST = 2.0, 3600.0  # seconds until the next try; each is three times the one before
+LIFETIME = 86_400.0  # seconds: older notices are news to nobody
+
+Key = tuple[int, str]
+
+
+class Notices:
+    """Takes note of what is to be told, and has it brought."""
+
+    def __init__(self, engine: Engine, lookups: Lookups, state: Path, name: str) -> None:
+        self._engine, self._lookups, self._name = engine, lookups, name
+        self._outbox = Outbox(state / "notices.db")
+        self._seen = self._outbox.seen
+        self._behind = self._seen is not None  # events were recorded that nobody has looked at
+        if self._seen is None:
+            self._seen = engine.number
+        self._bringer = Bringer(self._became)
+        self._tries: dict[Key, tuple[int, float]] = {}  # how often, and when the next may be
+        self._news = asyncio.Event()
+        self.problem = ""  # why the last one that was not brought was not
+        self._asking = {job for job, record in engine.cluster.jobs.items() if may_ask(record.spec)}
+
+    @property
+    def ways(self) -> Ways:
+        """The ways that there are now."""
+        return ways_of(self._engine.settings)
+
+    def waiting(self) -> int:
+        """Return how many notices wait to be brought."""
+        return self._outbox.count()
+
+    # What is to be told.
+
+    def perform(self, events: Sequence[Event], cluster: Cluster) -> None:  # noqa: ARG002  (it is an Effects)
+        """Take note of what is to be told of these events."""
+        last = self._engine.number
+        told = [one for one in enumerate(events, last - len(events) + 1) if self._may_be_told(one[1])]
+        if self._behind or not told:
+            return
+        self._note(last, told)
+
+    def _may_be_told(self, event: Event) -> bool:
+        match event:
+            case e.JobCreated(job=job, spec=spec) | e.JobModified(job=job, spec=spec):
+                if may_ask(spec):
+                    self._asking.add(job)
+                return False
+            case e.JobRevived(job=job, record=record):
+                if may_ask(decode_record(record).spec):
+                    self._asking.add(job)
+                return False
+            case e.JobStarted(job=job):
+                return job in self._asking
+            case e.JobEnded(job=job):
+                found = job in self._asking
+                self._asking.discard(job)
+                return found
+            case _:
+                return False
+
+    def _note(self, last: int, numbered: Iterable[tuple[int, Event]]) -> None:
+        try:
+            self._outbox.add(last, list(self._told(numbered)))
+            self._seen = last
+        except sqlite3.Error as error:
+            log.error("notices cannot be kept; they will be worked out again: %s", error)
+            self._behind = True
+        self._news.set()
+
+    def _told(self, numbered: Iterable[tuple[int, Event]]) -> Iterator[Waiting]:
+        ways = self.ways
+        for number, event in numbered:
+            if not isinstance(event, e.JobStarted | e.JobEnded):
+                continue
+            try:
+                found = self._lookups.job(event.job)
+            except NotFound:
+                continue
+            notice = notice_of(number, event, found.record, found.spec, self._name)
+            if notice is not None:
+                for address in receivers(found.spec, found.record.owner, ways):
+                    yield Waiting(notice, address)
+
+    def _catch_up(self) -> None:
+        """Look at the events that were recorded when nobody looked, or what was seen could not be kept."""
+        last, after = self._engine.number, self._seen or 0
+        self._behind = False
+        try:
+            missed = [
+                (number, event)
+                for number, event in self._engine.journal.replay(after)
+                if isinstance(event, e.JobStarted | e.JobEnded) and number <= last
+            ]
+        except Unavailable as error:
+            log.error("what happened since the last notice cannot be read: %s", error)
+            self._behind = True
+            return
+        self._note(last, missed)
+
+    # How it is brought.
+
+    async def keep(self) -> None:
+        """Have notices brought for ever."""
+        try:
+            while True:
+                self._news.clear()
+                if self._behind:
+                    self._catch_up()
+                elif self._seen != self._engine.number:  # a restart need not look at these again
+                    self._note(self._engine.number, ())
+                    self._news.clear()
+                await self._give()
+                try:
+                    async with asyncio.timeout(BETWEEN_LOOKS):
+                        await self._news.wait()
+                except TimeoutError:
+                    continue
+        finally:
+            await self._bringer.end()
+            self._outbox.close()
+
+    async def _give(self) -> None:
+        ways, now = self.ways, time.monotonic()
+        for one in self._outbox.waiting(LOOKED_AT):
+            key = (one.notice.number, one.address)
+            if len(self._bringer.busy) >= AHEAD:
+                return
+            if self._engine.clock.now() - one.notice.at > LIFETIME:
+                self._give_up(one, f"nobody could bring it in a day: {self.problem}")
+            elif key not in self._bringer.busy and self._tries.get(key, (0, 0.0))[1] <= now:
+                try:
+                    await self._bringer.give(Delivery(one.notice, one.address, ways))
+                except OSError as error:
+                    log.error("the process that brings notices was lost: %s", error)
+                    await self._bringer.end()
+                    return
+
+    def _became(self, answer: Delivered) -> None:
+        key = (answer.number, answer.address)
+        if answer.became == "later":
+            self.problem = f"{answer.address}: {answer.problem}"
+            tries = self._tries.get(key, (0, 0.0))[0] + 1
+            rest = min(FIRST_REST * 3 ** (tries - 1), LONGEST_REST)
+            self._tries[key] = (tries, time.monotonic() + rest)
+            log.warning(
+                "a notice was not brought to %s and will be again: %s", answer.address, answer.problem
+            )
+            return
+        if answer.became == "never":
+            self.problem = f"{answer.address}: {answer.problem}"
+            log.warning("a notice for %s is given up: %s", answer.address, answer.problem)
+        self._forget(key)
+        self._news.set()
+
+    def _give_up(self, one: Waiting, why: str) -> None:
+        log.warning("a notice of job %d for %s is given up: %s", one.notice.job, one.address, why)
+        self._forget((one.notice.number, one.address))
+
+    def _forget(self, key: Key) -> None:
+        self._tries.pop(key, None)
+        self._outbox.discard(*key)
+
+
+def receivers(spec: JobSpec, owner: str, ways: Ways) -> tuple[str, ...]:
+    """Return where the notices of a job go, each address once."""
+    own = addresses(spec.email) or ((f"{owner}@{ways.domain}",) if ways.domain else ())
+    return tuple(dict.fromkeys((*own, *ways.everything)))

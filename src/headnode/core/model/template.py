@@ -1,0 +1,67 @@
+"""Job templates: what jobs of a kind get by themselves, and what they may ask for.
+
+Source: HPC Pack, job templates (TemplateItem: Default, ReadOnly, MinVal, MaxVal, ValueRange, RequiredValues).
+"""
+
+from typing import Any
+
+import msgspec
+
+from headnode.core.model.job import JobSpec, UnitType
+
+DEFAULT = "Default"
+"""The template of jobs that name none; there always is one."""
+
+UNSAID = JobSpec()
+
+
+class Rule(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What holds for one field of a job.  Values stand in the field of a description that says nothing else.
+
+    `least` and `most` are in the unit of the field.  A rule for `minimum` or `maximum` says what is counted:
+    it holds for jobs of this `unit` alone.
+    """
+
+    field: str
+    unit: UnitType | None = None
+    default: JobSpec | None = None
+    read_only: bool = False
+    least: float | None = None
+    most: float | None = None
+    allowed: tuple[JobSpec, ...] = ()  # empty: every value
+    required: JobSpec | None = None  # for fields that hold several: these are among them
+
+    @property
+    def preset(self) -> Any:
+        """What a job gets that says nothing."""
+        return getattr(self.default or UNSAID, self.field)
+
+    @property
+    def choices(self) -> tuple[Any, ...]:
+        """The values that are allowed."""
+        return tuple(getattr(one, self.field) for one in self.allowed)
+
+    @property
+    def demanded(self) -> tuple[Any, ...]:
+        """What must be among the values."""
+        return () if self.required is None else tuple(getattr(self.required, self.field))
+
+
+class JobTemplate(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A template.  `users` and `groups` say who may use it; without both, everybody.
+
+    Its filters come before those of the cluster; they are written as in the parameters of these.
+    """
+
+    name: str
+    description: str = ""
+    rules: tuple[Rule, ...] = ()
+    users: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    submission_filters: str = ""
+    activation_filters: str = ""
+
+
+def said(field: str, value: Any) -> JobSpec:
+    """Return the description that says nothing but this."""
+    return JobSpec(**{field: value})

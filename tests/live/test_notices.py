@@ -1,0 +1,249 @@
+"""Notices: real heads tell real mail servers and hooks, and nothing of that makes a job wait."""
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from email.message import EmailMessage, Message
+from email.parser import BytesParser
+from email.policy import default
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiosmtpd.controller import Controller
+
+from heads import PATIENCE, RealHead, real_head
+
+TOLD = {"notifyonstart": "true", "notifyoncompletion": "true"}
+
+
+class Post:
+    """A mail server that keeps what it gets; the first `refusals` letters are to be sent later."""
+
+    def __init__(self, refusals: int = 0) -> None:
+        self.letters: list[Message] = []
+        self.refused = 0
+        self._refusals = refusals
+
+    async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:
+        if self.refused < self._refusals:
+            self.refused += 1
+            return "451 come again"
+        self.letters.append(BytesParser(EmailMessage, policy=default).parsebytes(envelope.content))
+        return "250 kept"
+
+
+@contextmanager
+def open_post(post: Post, port: int = 0) -> Iterator[str]:
+    """Open the mail server; yield where it is."""
+    controller = Controller(post, hostname="127.0.0.1", port=port or free_port())
+    controller.start()
+    try:
+        yield f"127.0.0.1:{controller.port}"
+    finally:
+        controller.stop()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        port: int = door.getsockname()[1]
+        return port
+
+
+class Hook(BaseHTTPRequestHandler):
+    """Keeps what is posted to it; /away sends elsewhere, /no refuses for good."""
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.posted.append((self.path, json.loads(body)))  # type: ignore[attr-defined]
+        self.send_response({"/away": 307, "/no": 404}.get(self.path, 204))
+        if self.path == "/away":
+            self.send_header("Location", "/elsewhere")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def hook() -> Iterator[ThreadingHTTPServer]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hook)
+    server.posted = []  # type: ignore[attr-defined]
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@pytest.fixture
+def head(tmp_path: Path) -> Iterator[RealHead]:
+    with real_head(tmp_path) as made:
+        yield made
+
+
+def until(happened: Callable[[], bool], head: RealHead) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not happened():
+        assert time.monotonic() < deadline, head.log()
+        time.sleep(0.02)
+
+
+def waiting(head: RealHead) -> int:
+    count: int = head.ask("cluster")["cluster"]["notices"]["waiting"]
+    return count
+
+
+def test_mail_tells_that_a_job_has_started_and_how_it_ended(head: RealHead) -> None:
+    post = Post()
+    with open_post(post) as server:
+        head.ask("set_params", values={"EmailSmtpServer": server, "EmailFrom": "cluster@example.org"})
+        job = head.submit("exit 3", terms={**TOLD, "emailaddress": "ann@example.org", "name": "räder\n"})
+        until(lambda: len(post.letters) == 2, head)
+        started, ended = sorted(post.letters, key=lambda letter: str(letter["Message-ID"]))
+    assert started["To"] == ended["To"] == "ann@example.org"
+    assert started["From"] == "cluster@example.org"
+    assert started["Subject"].endswith(f"job {job} (räder) has started")
+    assert ended["Subject"].endswith(f"job {job} (räder) is failed")
+    assert "Exit code:   3" in ended.get_payload(decode=True).decode()  # type: ignore[union-attr]
+    assert started["Message-ID"] != ended["Message-ID"]
+    until(lambda: waiting(head) == 0, head)
+
+
+def test_who_names_no_address_is_told_at_the_domain_and_copies_go_to_all(head: RealHead) -> None:
+    post = Post()
+    with open_post(post) as server:
+        values = {
+            "EmailSmtpServer": server,
+            "EmailDomain": "example.org",
+            "NotificationCopies": "ops@example.org",
+        }
+        head.ask("set_params", values=values)
+        job = head.submit("/bin/true", terms={"notifyoncompletion": "true"})
+        owner = head.ask("job", job=job)["job"]["owner"]
+        until(lambda: len(post.letters) == 2, head)
+    assert {letter["To"] for letter in post.letters} == {f"{owner}@example.org", "ops@example.org"}
+
+
+def test_a_hook_gets_the_notice_and_one_that_is_not_allowed_nothing(
+    head: RealHead, hook: ThreadingHTTPServer
+) -> None:
+    root = f"http://127.0.0.1:{hook.server_port}/"
+    head.ask("set_params", values={"NotificationWebhooks": f"{root}good,{root}away"})
+    wishes = {"notifyoncompletion": "true", "emailaddress": f"{root}good?room=1, {root}secret, {root}away"}
+    answer = head.ask("submit_job", tasks=[{"command": "/bin/true"}], terms=wishes)
+    said = [item["what"] for item in answer["report"] if item["where"] == "notification"]
+    assert [f"{root}secret" in what for what in said] == [True]
+    until(lambda: waiting(head) == 0 and len(hook.posted) == 2, head)  # type: ignore[attr-defined]
+    posted = dict(hook.posted)  # type: ignore[attr-defined]
+    assert set(posted) == {"/good?room=1", "/away"}  # it followed nobody elsewhere
+    told = posted["/good?room=1"]
+    assert (told["job"], told["kind"], told["state"], told["exit_code"]) == (
+        answer["job"],
+        "ended",
+        "finished",
+        0,
+    )
+    assert told["text"].endswith(f"job {answer['job']} is finished")
+
+
+def test_a_server_that_wants_it_later_gets_it_later(head: RealHead) -> None:
+    post = Post(refusals=1)
+    with open_post(post) as server:
+        head.ask("set_params", values={"EmailSmtpServer": server})
+        head.submit("/bin/true", terms={"notifyoncompletion": "true", "emailaddress": "ann@example.org"})
+        until(lambda: len(post.letters) == 1, head)
+        assert post.refused == 1
+        until(lambda: waiting(head) == 0, head)
+
+
+def test_a_notice_survives_the_head_and_is_brought_by_the_next_one(tmp_path: Path) -> None:
+    port, post = free_port(), Post()
+    with real_head(tmp_path) as head:
+        head.ask("set_params", values={"EmailSmtpServer": f"127.0.0.1:{port}"})
+        job = head.submit(
+            "/bin/true", terms={"notifyoncompletion": "true", "emailaddress": "ann@example.org"}
+        )
+        head.wait(job)
+        until(lambda: "refused" in head.ask("cluster")["cluster"]["notices"]["problem"], head)
+        head.kill()
+        with open_post(post, port):
+            head.start_again()
+            until(lambda: waiting(head) == 0, head)
+    assert [letter["Subject"].endswith(f"job {job} is finished") for letter in post.letters] == [True]
+
+
+def test_what_ended_while_nothing_could_be_noted_is_told_after_the_restart(tmp_path: Path) -> None:
+    post = Post()
+    with real_head(tmp_path) as head, open_post(post) as server:
+        head.ask("set_params", values={"EmailSmtpServer": server})
+        job = head.submit(
+            "sleep 300", terms={"notifyoncompletion": "true", "emailaddress": "ann@example.org"}
+        )
+        head.wait_for(job, "Running")
+        head.kill()
+        before = {path: path.read_bytes() for path in head.state.glob("notices.db*")}
+        head.start_again()
+        head.ask("cancel_job", job=job, force=True)
+        head.wait(job)
+        until(lambda: waiting(head) == 0 and bool(post.letters), head)
+        head.kill()
+        for path in head.state.glob("notices.db*"):
+            path.unlink()
+        for path, data in before.items():  # as after a power cut: the journal is ahead of the notices
+            path.write_bytes(data)
+        head.start_again()
+        until(lambda: len(post.letters) == 2, head)
+    first, again = post.letters
+    assert first["Message-ID"] == again["Message-ID"]  # who reads mail sees that it is the same
+
+
+def test_notices_that_do_not_read_are_put_aside_and_the_head_goes_on(tmp_path: Path) -> None:
+    with real_head(tmp_path) as head:
+        head.kill()
+        for path in head.state.glob("notices.db*"):
+            path.unlink()
+        (head.state / "notices.db").write_bytes(b"this is no database at all, whatever you think" * 100)
+        head.start_again()
+        assert (head.state / "notices.damaged").exists()
+        assert head.wait(head.submit("/bin/true"))["state"] == "Finished"
+
+
+def test_a_mail_server_that_never_answers_makes_nobody_wait(
+    head: RealHead, hook: ThreadingHTTPServer
+) -> None:
+    root = f"http://127.0.0.1:{hook.server_port}/"
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        values = {"EmailSmtpServer": f"127.0.0.1:{silent.getsockname()[1]}", "NotificationWebhooks": root}
+        head.ask("set_params", values=values)
+        wishes = {**TOLD, "emailaddress": f"ann@example.org, {root}good"}
+        assert head.wait(head.submit("/bin/true", terms=wishes))["state"] == "Finished"
+        until(lambda: len(hook.posted) == 2, head)  # type: ignore[attr-defined]
+        assert waiting(head) == 2
+
+
+def test_who_asked_for_nothing_is_told_nothing_and_who_cannot_be_told_hears_it_at_once(
+    head: RealHead,
+) -> None:
+    post = Post()
+    with open_post(post) as server:
+        quiet = head.submit("/bin/true", terms={"emailaddress": "ann@example.org"})
+        asked = head.ask(
+            "submit_job", tasks=[{"command": "/bin/true"}], terms=TOLD | {"emailaddress": "a@b.org"}
+        )
+        assert any("EmailSmtpServer" in item["what"] for item in asked["report"])
+        nowhere = head.ask("submit_job", tasks=[{"command": "/bin/true"}], terms=TOLD)
+        assert any("/emailaddress" in item["what"] for item in nowhere["report"])
+        for job in (quiet, asked["job"], nowhere["job"]):
+            head.wait(job)
+        assert waiting(head) == 2  # of the one who has an address: once there is a server, it goes out
+        head.ask("set_params", values={"EmailSmtpServer": server})
+        until(lambda: len(post.letters) == 2, head)
+    assert {str(letter["To"]) for letter in post.letters} == {"a@b.org"}
