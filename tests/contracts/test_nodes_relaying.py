@@ -12,6 +12,7 @@ from worlds import World
 
 from headnode.adapters.nodes import messages as m
 from headnode.adapters.nodes.relaying import Relay
+from headnode.adapters.nodes.sessions import Sessions
 from headnode.core.lifecycle import events as e
 from headnode.core.model.quantities import JobId
 from headnode.core.model.task import TaskSpec
@@ -32,7 +33,11 @@ class Scene:
         self.first, self.target = (node for node, _ in self.place)
         (self.foreign,) = set(NODES) - {self.first, self.target}
         self.said: list[tuple[str, m.FromHead]] = []
-        self.relay = Relay(lambda node, message: self.said.append((node, message)))
+
+        def say(node: str, message: m.FromHead) -> None:
+            self.said.append((node, message))
+
+        self.relay = Relay(say, Sessions(say))
 
     def route(self, **changed: object) -> m.Route:
         own = {"job": self.job, "task": 1, "instance": 1, "attempt": 1, "number": "7"}
@@ -115,8 +120,7 @@ def test_the_end_of_a_task_ends_what_it_launched_where_it_did_and_once() -> None
 def test_what_a_node_launched_for_tasks_that_are_over_is_ended_when_it_says_hello() -> None:
     scene = Scene()
     live, over = m.Live(scene.job, 1, 1, 1, True), m.Live(scene.job, 1, 1, 7, True)
-    hello = m.Hello(m.PROTOCOL, scene.world.cluster.nodes[scene.target].facts, launched=(live, over))
-    scene.relay.greeted(scene.target, hello, scene.world.cluster)
+    scene.relay.greeted(scene.target, (live, over), scene.world.cluster)
     assert scene.said == [(scene.target, m.EndLaunched(scene.job, 1, 1, 7))]
     scene.end()  # a head that has just started knows of it by now
     assert scene.said == [(scene.target, m.EndLaunched(scene.job, 1, 1, 1))]

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from headnode.adapters.nodes import messages as m
+from headnode.adapters.nodes.sessions import BESIDE, HEAD, Sessions
 from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.events import Place
@@ -31,14 +32,18 @@ class _Attempt(NamedTuple):
 class Relay:
     """Passes on what may pass, and ends what attempts that are over have launched."""
 
-    def __init__(self, say: Callable[[str, m.FromHead], None]) -> None:
-        """`say` sends a message to a node, if it is there."""
-        self._say = say
+    def __init__(self, say: Callable[[str, m.FromHead], None], sessions: Sessions) -> None:
+        """`say` sends a message to a node, if it is there; `sessions` are the conversations of the head."""
+        self._say, self._sessions = say, sessions
         self._launched: dict[JobId, dict[_Attempt, set[str]]] = {}  # where attempts have launched something
 
     def pass_on(self, node: str, message: m.Launching, cluster: Cluster) -> None:
         """Pass on what `node` says, if it may say that."""
         route = message.route
+        if route.first == HEAD:
+            if not isinstance(message, m.Launch):
+                self._sessions.hear(node, message)
+            return
         back = not isinstance(message, m.Launch) and message.back
         sender, other = (route.target, route.first) if back else (route.first, route.target)
         attempt = _Attempt(route.job, route.task, route.instance, route.attempt)
@@ -54,10 +59,12 @@ class Relay:
         else:
             self._say(other, message)
 
-    def greeted(self, node: str, hello: m.Hello, cluster: Cluster) -> None:
+    def greeted(self, node: str, launched: Sequence[m.Live], cluster: Cluster) -> None:
         """Learn what was launched on a node; end what is over."""
-        for live in hello.launched:
+        for live in launched:
             attempt = _Attempt(live.job, live.task, live.instance, live.attempt)
+            if attempt[1:] == BESIDE and self._sessions.here(node, live.job):
+                continue
             if _place(cluster, attempt):
                 self._launched.setdefault(live.job, {}).setdefault(attempt, set()).add(node)
             else:
@@ -65,9 +72,13 @@ class Relay:
 
     def end_what_is_over(self, events: Sequence[e.Event], cluster: Cluster) -> None:
         """End what those attempts have launched that are over by these events."""
-        if not self._launched:
+        if not self._launched and not self._sessions.jobs:
             return
-        for job in {event.job for event in events if isinstance(event, _OF_JOBS)} & self._launched.keys():
+        jobs = {event.job for event in events if isinstance(event, _OF_JOBS)}
+        for job in jobs & self._sessions.jobs:
+            run = cluster.jobs[job].run if job in cluster.jobs else None
+            self._sessions.keep_only(job, run.places if run is not None else {})
+        for job in jobs & self._launched.keys():
             launched = self._launched[job]
             for attempt in [each for each in launched if not _place(cluster, each)]:
                 for node in sorted(launched.pop(attempt)):

@@ -1,6 +1,7 @@
 """One side of a conversation with a launched command: in order, bounded, whole though messages be lost."""
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Callable, Iterable
 
@@ -10,6 +11,7 @@ from headnode.adapters.processes.launcher import CHUNK
 WINDOW = 8  # pieces that may be on their way
 REPEAT = 2.0  # seconds until what was not taken is said again
 SHOW_LIFE = 3.0  # seconds after which something is said to the other side, though there is nothing to say
+_GONE = "its launcher is gone"
 _LARGEST = 2 * CHUNK  # bytes of a piece that is believed
 
 Say = Callable[[m.Launching], None]
@@ -34,6 +36,8 @@ class Stream:
         now = asyncio.get_running_loop().time()
         self._spoke, self.heard = now, now
         self.failed = ""  # why no more will come
+        self._last_kind = ""
+        self.over = False  # the other side has said how the command ended
 
     def launch(self, message: m.Launch) -> None:
         """Say the first message of all."""
@@ -54,11 +58,14 @@ class Stream:
         while self._pieces.empty() and not self.failed:
             await self._change()
         if not self._pieces.empty():
-            return self._pieces.get_nowait()
+            piece = self._pieces.get_nowait()
+            self._last_kind = piece.kind
+            return piece
         return m.LaunchPiece(self.route, not self.back, 0, "failed", self.failed.encode())
 
     def took(self) -> None:
         """The last piece that `next` returned is dealt with."""
+        self.over = self.over or self._last_kind == "exit"
         self._taken += 1
         self.acknowledge()
 
@@ -75,6 +82,21 @@ class Stream:
         """Expect nothing more; `why` is a sentence."""
         self.failed = self.failed or why
         self._changed.set()
+
+    async def until_failed(self) -> None:
+        """Wait until there is nothing more to expect."""
+        while not self.failed:
+            await self._change()
+
+    async def leave(self) -> None:
+        """Say that this side goes: in order where that is soon heard, else out of order."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(REPEAT):
+                await self.say("gone")
+                await self.all_heard()
+        if self._unheard and not self.failed:
+            self._tell(m.LaunchPiece(self.route, self.back, 0, "failed", _GONE.encode()))
+        self.fail(_GONE)
 
     def hear(self, message: m.LaunchPiece | m.LaunchTaken) -> None:
         """Take in what the other side says."""

@@ -5,27 +5,24 @@ its parent, forked from the shepherd, that passes on what the command reads and 
 """
 
 import contextlib
-import json
 import os
-import select
 import signal
 import time
 from collections.abc import Iterable
 from typing import NamedTuple, NoReturn
 
 from headnode.adapters.processes import process_tree
+from headnode.adapters.processes.affinity import bind_this
 from headnode.adapters.processes.launcher import (
     ANSWER_FOR,
-    CHUNK,
     ERROR,
-    EXIT,
     FAILED,
-    INPUT,
-    INPUT_END,
-    OUTPUT,
     Frames,
     dial,
+    say_exit,
 )
+from headnode.adapters.processes.piped import Piped, login_shell
+from headnode.adapters.processes.terminal import Terminal
 
 MARKER = "HEADNODE_LAUNCHED"  # which launch a process belongs to
 TASK = "HEADNODE_TASK"  # which attempt; an mpiexec may hand only this one on to its ranks
@@ -39,12 +36,17 @@ _ANSWERED_AS_USUAL = (
 
 
 class Order(NamedTuple):
-    """What to run: the command for the shell, its variables, and where; `number` is that of the launch."""
+    """What to run: the command for the shell, its variables, and where; `number` is that of the launch.
+
+    `terminal` is the size and kind of the terminal that it is given; empty: none.
+    """
 
     number: str
     command: str
     environment: dict[str, str]
     work_directory: str
+    terminal: str = ""
+    processors: tuple[int, ...] = ()  # of the machine; none: all
 
 
 class Launches:
@@ -141,6 +143,7 @@ def _be_parent(run_directory: int, order: Order) -> NoReturn:
             signal.signal(each, signal.SIG_DFL)
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
         os.setsid()
+        bind_this(order.processors)
         run = os.dup2(run_directory, 3, inheritable=False)
         os.closerange(4, 1 << 16)  # among them the journal, by whose lock the shepherd is known to live
         _run(Frames(dial(run)), order)
@@ -153,7 +156,10 @@ def _be_parent(run_directory: int, order: Order) -> NoReturn:
 def _run(frames: Frames, order: Order) -> None:
     frames.say(ANSWER_FOR, order.number.encode())
     try:
-        command = _Command(frames, order)
+        _enter(frames, order)
+        command = (
+            _in_terminal(frames, order) if order.terminal else Piped(frames, _argv(order), order.environment)
+        )
     except (OSError, ValueError) as error:
         _say_exit(frames, FAILED, f"the command cannot be started: {error}")
         return
@@ -161,115 +167,29 @@ def _run(frames: Frames, order: Order) -> None:
 
 
 def _say_exit(frames: Frames, code: int, problem: str) -> None:
-    frames.say(EXIT, json.dumps({"code": code, "problem": problem}).encode())
-    frames.finish()
+    say_exit(frames, code, problem)
     os._exit(0)
 
 
-class _Command:
-    """A command that runs, and its three streams."""
+def _in_terminal(frames: Frames, order: Order) -> Terminal:
+    """Start the command, or without one the login shell, in a terminal of its own.
 
-    def __init__(self, frames: Frames, order: Order) -> None:
-        """Start it.
+    Raises:  OSError, ValueError.
+    """
+    return Terminal(frames, _argv(order), order.environment, order.terminal.encode())
 
-        Raises:  OSError, ValueError.
-        """
-        self._frames = frames
-        self._enter(order)
-        (its_input, self._stdin), (output, its_output), (error, its_error) = (os.pipe() for _ in range(3))
-        its_own = (its_input, its_output, its_error)
-        actions = [(os.POSIX_SPAWN_DUP2, file, number) for number, file in enumerate(its_own)]
-        self._process = os.posix_spawn(
-            SHELL,
-            [SHELL, "-c", order.command],
-            order.environment,
-            file_actions=actions,
-            setsigmask=(),
-            setsigdef=_ANSWERED_AS_USUAL,
-        )
-        for file in its_own:
-            os.close(file)
-        self._unread, self._no_more = bytearray(), False
-        self._streams = {output: OUTPUT, error: ERROR}
-        os.set_blocking(self._stdin, False)
-        self._end = os.pidfd_open(self._process)
-        self._status: int | None = None
 
-    def _enter(self, order: Order) -> None:
-        home = order.environment.get("HOME", "/")
-        for folder in (order.work_directory, home, "/"):
-            with contextlib.suppress(OSError):
-                os.chdir(folder)
-                if folder != order.work_directory:
-                    missing = f"hn-launch: there is no {order.work_directory!r} here that may be entered"
-                    self._frames.say(ERROR, f"{missing}; the command starts in {folder!r}\n".encode())
-                return
+def _argv(order: Order) -> list[str]:
+    return [SHELL, SHELL, "-c", order.command] if order.command else login_shell(order.environment)
 
-    def run(self) -> int:
-        """Pass on what is read and written until the command is over; return its exit status."""
-        until = float("inf")
-        while self._streams or self._status is None:
-            left = until - time.monotonic()
-            if left <= 0:
-                break
-            for descriptor, event in self._poll(left):
-                self._attend(descriptor, event)
-            if self._status is not None and until == float("inf"):
-                until = time.monotonic() + _LINGER
-        status = self._status or 0
-        return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
-    def _poll(self, patience: float) -> list[tuple[int, int]]:
-        poller = select.poll()
-        listens = select.POLLIN if len(self._unread) < 4 * CHUNK else 0
-        poller.register(self._frames.channel, listens | (select.POLLOUT * self._frames.wants_to_send))
-        if self._status is None:
-            poller.register(self._end, select.POLLIN)
-        if self._unread and self._stdin >= 0:
-            poller.register(self._stdin, select.POLLOUT)
-        for stream in self._streams if not self._frames.full else ():
-            poller.register(stream, select.POLLIN)
-        return poller.poll(None if patience == float("inf") else patience * 1000)
-
-    def _attend(self, descriptor: int, event: int) -> None:
-        if descriptor == self._frames.channel.fileno():
-            self._hear(event)
-        elif descriptor == self._end:
-            self._status = os.waitpid(self._process, 0)[1]
-        elif descriptor == self._stdin:
-            self._feed()
-        elif descriptor in self._streams:
-            data = os.read(descriptor, CHUNK)
-            if data:
-                self._frames.say(self._streams[descriptor], data)
-            else:
-                del self._streams[descriptor]
-                os.close(descriptor)
-
-    def _hear(self, event: int) -> None:
-        if event & select.POLLOUT:
-            self._frames.flush()
-        if not event & ~select.POLLOUT:
+def _enter(frames: Frames, order: Order) -> None:
+    """Go where a command starts, or say that it starts elsewhere."""
+    home = order.environment.get("HOME", "/")
+    for folder in (order.work_directory, home, "/"):
+        with contextlib.suppress(OSError):
+            os.chdir(folder)
+            if folder != order.work_directory:
+                missing = f"hn-launch: there is no {order.work_directory!r} here that may be entered"
+                frames.say(ERROR, f"{missing}; the command starts in {folder!r}\n".encode())
             return
-        heard = self._frames.hear()
-        if heard is None:  # nobody listens: the shepherd is told to end what this started
-            os._exit(0)
-        for kind, data in heard:
-            if kind == INPUT:
-                self._unread += data
-            elif kind == INPUT_END:
-                self._no_more = True
-        self._feed()
-
-    def _feed(self) -> None:
-        try:
-            while self._unread and self._stdin >= 0:
-                del self._unread[: os.write(self._stdin, self._unread[:CHUNK])]
-        except BlockingIOError:
-            return
-        except OSError:  # it reads no more
-            self._no_more = True
-            self._unread.clear()
-        if self._no_more and not self._unread and self._stdin >= 0:
-            os.close(self._stdin)
-            self._stdin = -1

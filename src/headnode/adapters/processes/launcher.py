@@ -28,6 +28,7 @@ _LARGEST = 8 * 1024 * 1024  # bytes in one frame
 # Kinds of frames: one byte after 4 of length.
 ASK, ANSWER_FOR = b"a", b"t"
 INPUT, INPUT_END, OUTPUT, ERROR, EXIT = b"i", b"e", b"o", b"r", b"x"
+WINDOW = b"w"  # rows, columns, and at first the kind of a terminal
 
 _WITH_VALUE = frozenset("bcDeFIiJLlmOopQRSWw")  # options of rsh and ssh that another word belongs to
 # The login on each node, and what an mpiexec means for itself: daemons are told all they must know.
@@ -95,6 +96,12 @@ class Frames:
             found.append((bytes(self._heard[4:5]), bytes(self._heard[5 : 4 + size])))
             del self._heard[: 4 + size]
         return found
+
+
+def say_exit(frames: Frames, code: int, problem: str) -> None:
+    """Say how a command ended, however long that takes."""
+    frames.say(EXIT, json.dumps({"code": code, "problem": problem}).encode())
+    frames.finish()
 
 
 def dial(folder: int, name: str = SOCKET) -> socket.socket:

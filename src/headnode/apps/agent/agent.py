@@ -4,10 +4,12 @@ import asyncio
 import logging
 
 from headnode.adapters.nodes import messages as m
+from headnode.adapters.nodes.tables import check_text, digest_of_holdings
 from headnode.adapters.processes.captured import read_captured
 from headnode.apps.agent.head_link import HeadLink, Transport
 from headnode.apps.agent.health import HealthCheck
 from headnode.apps.agent.jobs import Jobs
+from headnode.apps.agent.lease import HeldLease
 from headnode.apps.agent.places import Places
 from headnode.apps.agent.results import Results
 from headnode.core.launching.output import captured_name
@@ -28,6 +30,7 @@ class Agent:
         self._results = Results(self._head)
         self._jobs = Jobs(places, facts, self._results, self._head.say)
         self._health = HealthCheck(facts.name, self._tell_health)
+        self._lease = HeldLease(self._jobs.renew)
         self._leave = asyncio.Event()
 
     async def run(self) -> None:
@@ -51,21 +54,42 @@ class Agent:
 
     def hello(self) -> m.Hello:
         """Return the full table of what is here."""
-        return self._jobs.table()
+        self._jobs.taken.forget()
+        return self._jobs.hello(check_text(*self._health.ordered))
 
     def head_is_away(self) -> None:
         """Keep what happens for the next connection."""
         self._results.welcome = False
+
+    def head_is_off(self, dialed: float) -> None:
+        """Nothing listened where the head does when it was dialed (seconds since the machine was started)."""
+        self._lease.head_is_off(dialed)
+
+    def beat(self) -> None:
+        """Say that we live and what we have, and again what may be lost."""
+        self._results.repeat()
+        table = self._jobs.table(0, check_text(*self._health.ordered))
+        number = self._lease.next_heartbeat()
+        digest = digest_of_holdings(table)
+        self._head.say(
+            m.Heartbeat(number=number, digest=digest, lease=self._lease.length, launched=table.launched)
+        )
 
     def obey(self, message: m.FromHead) -> None:
         """Do what the head says."""
         match message:
             case m.Welcome():
                 self._welcomed(message)
+            case m.Heard(number=number, lease=lease):
+                self._lease.heard(number, lease)
+                self._head.beat(_between_heartbeats(self._jobs.head.heartbeat, lease))
+            case m.TellTable(number=number):
+                self._head.say(self._jobs.table(number, check_text(*self._health.ordered)))
             case m.OpenJob():
                 self._jobs.open_job(message)
             case m.Run():
-                self._jobs.run(message)
+                if not self._jobs.run(message):
+                    self.beat()  # the head will see what was lost
             case m.Stop():
                 self._jobs.stop(message)
             case m.Suspend():
@@ -93,6 +117,7 @@ class Agent:
         self._head.beat(message.heartbeat)
         self._jobs.launching.beat(message.heartbeat)
         self._results.head_is_here()
+        self.beat()
 
     def _read_output(self, message: m.ReadOutput) -> None:
         name = captured_name(message.task, message.instance)
@@ -109,4 +134,10 @@ class Agent:
             self._jobs.when_empty = self.leave
             self._jobs.end_all()
         else:
+            self._lease.let_go()
             self.leave()
+
+
+def _between_heartbeats(wished: float, lease: float) -> float:
+    """Return how many seconds to let pass: a lease must not end because one heartbeat was lost."""
+    return min(wished, lease / 3) if lease else wished

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import os
 from pathlib import Path
 from typing import Protocol
@@ -10,12 +11,23 @@ import msgspec
 
 from headnode.adapters.nodes import messages as m
 from headnode.adapters.nodes.framing import frame, read_frame
+from headnode.adapters.processes.lease import boot_time
 from headnode.core.model.errors import BadRequest
 
+log = logging.getLogger("headnode.agent")
+
 REDIAL = 0.15  # seconds between two attempts to reach a head that is away
+PATIENCE = 15.0  # seconds that a head has to answer our hello
+MISSED = 3  # heartbeats without a word of the head, after which it is dialed anew
+SILENCE = 30.0  # seconds that it may be silent anyway
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoder: msgspec.msgpack.Decoder[m.FromHead] = msgspec.msgpack.Decoder(m.FromHead)
+
+
+async def _next(reader: asyncio.StreamReader) -> m.FromHead | None:
+    data = await read_frame(reader, m.LARGEST_MESSAGE)
+    return None if data is None else _decoder.decode(data)
 
 
 class Transport(Protocol):
@@ -42,6 +54,8 @@ class LocalSocket:
         folder = os.open(self._path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:  # by way of a descriptor: the path itself may be too long for an address
             return await asyncio.open_unix_connection(f"/proc/self/fd/{folder}/{self._path.name}")
+        except FileNotFoundError as error:  # it was taken away by a head that ended
+            raise ConnectionRefusedError(*error.args) from None
         finally:
             os.close(folder)
 
@@ -55,8 +69,14 @@ class Speaker(Protocol):
     def obey(self, message: m.FromHead) -> None:
         """Do what the head says."""
 
+    def beat(self) -> None:
+        """Say that we live."""
+
     def head_is_away(self) -> None:
         """The connection is gone."""
+
+    def head_is_off(self, dialed: float) -> None:
+        """Nothing listened where the head does when it was dialed (seconds since the machine was started)."""
 
 
 class HeadLink:
@@ -67,41 +87,66 @@ class HeadLink:
         self._writer: asyncio.StreamWriter | None = None
         self._pulse: asyncio.TimerHandle | None = None
         self._heartbeat = 0.0
+        self._heard = 0.0  # when the head said something last, on the loop's clock
 
     def say(self, message: m.FromAgent) -> None:
         """Send a message; what is said while the head is away is lost."""
         if self._writer is None or self._writer.is_closing():
             return
         self._writer.write(frame(_encode(message)))
-        self._set_pulse()
 
     def beat(self, every: float) -> None:
-        """Say that we live whenever nothing else was said for so long (seconds)."""
-        self._heartbeat = every
-        self._set_pulse()
+        """Let the speaker say that we live, again and again, after so many seconds."""
+        if every != self._heartbeat:
+            self._heartbeat = every
+            self._set_pulse()
 
     def _set_pulse(self) -> None:
         if self._pulse is not None:
             self._pulse.cancel()
         self._pulse = None
         if self._heartbeat > 0:
-            loop = asyncio.get_running_loop()
-            self._pulse = loop.call_later(self._heartbeat, self.say, m.Heartbeat())
+            self._pulse = asyncio.get_running_loop().call_later(self._heartbeat, self._beat_now)
+
+    def _beat_now(self) -> None:
+        if asyncio.get_running_loop().time() - self._heard > max(SILENCE, MISSED * self._heartbeat):
+            self._drop()
+            return
+        self._speaker.beat()
+        self._set_pulse()
+
+    def _drop(self) -> None:
+        """Hang up on a head that says nothing; it is dialed again."""
+        log.warning("the head has said nothing for long: it is dialed anew")
+        if self._writer is not None:
+            self._writer.transport.abort()
 
     async def talk(self) -> None:
         """Dial and listen for ever."""
         while True:
-            with contextlib.suppress(OSError, BadRequest, msgspec.MsgspecError):
+            with contextlib.suppress(OSError, BadRequest, msgspec.MsgspecError):  # a timeout is an OSError
                 await self._converse()
             self._hang_up()
             self._speaker.head_is_away()
             await asyncio.sleep(REDIAL)
 
     async def _converse(self) -> None:
-        reader, self._writer = await self._transport.dial()
+        dialed = boot_time()
+        try:
+            reader, self._writer = await self._transport.dial()
+        except ConnectionRefusedError:
+            self._speaker.head_is_off(dialed)
+            raise
+        self._heard = asyncio.get_running_loop().time()
         self.say(self._speaker.hello())
-        while (data := await read_frame(reader, m.LARGEST_MESSAGE)) is not None:
-            self._speaker.obey(_decoder.decode(data))
+        async with asyncio.timeout(PATIENCE):
+            answer = await _next(reader)
+        if not isinstance(answer, m.Welcome | m.Goodbye | None):
+            raise BadRequest(code="no-welcome", what="the head speaks and has not said welcome")
+        while answer is not None:
+            self._heard = asyncio.get_running_loop().time()
+            self._speaker.obey(answer)
+            answer = await _next(reader)
 
     def _hang_up(self) -> None:
         self._heartbeat = 0.0

@@ -22,10 +22,12 @@ class HealthCheck:
     def __init__(self, node: str, tell: Tell, patience: float = PATIENCE) -> None:
         self._node, self._tell, self._patience = node, tell, patience
         self._work: asyncio.Task[None] | None = None
+        self.ordered = ("", 0.0)  # the program, and after how many seconds it runs again
 
     def order(self, program: str, every: float) -> None:
         """Check at once, and then every so many seconds; without a program the node is well."""
         self.stop()
+        self.ordered = program, every
         if program:
             self._work = asyncio.ensure_future(self._go_on(program, every))
         else:

@@ -4,7 +4,8 @@ from headnode.adapters.nodes import messages as m
 from headnode.adapters.processes.job_journal import Key
 from headnode.apps.agent.herd import Phase, Tended
 from headnode.apps.agent.orders import Orders
-from headnode.core.model.quantities import JobId
+from headnode.core.lifecycle.records import decode_spec
+from headnode.core.model.quantities import Instant, JobId
 
 
 class Job:
@@ -25,6 +26,11 @@ class Job:
                 return tended
         return None
 
+    @property
+    def may_run_elsewhere(self) -> bool:
+        """Whether the head may let others run what runs here, should it lose this node."""
+        return self.opened is None or any(task.rerunnable for task in decode_spec(self.opened.spec).tasks)
+
     def owner_of(self, key: Key) -> Tended | None:
         """Return the shepherd that has this attempt, waiting or running."""
         for tended in self.herd.values():
@@ -35,7 +41,7 @@ class Job:
     def live(self) -> list[m.Live]:
         """Return the attempts that are not over."""
         return [
-            m.Live(self.id, *key, running)
+            m.Live(self.id, *key, since is not None, None if since is None else Instant(since))
             for tended in self.herd.values()
-            for key, running in tended.live.items()
+            for key, since in tended.live.items()
         ]

@@ -3,8 +3,10 @@
 import logging
 import math
 from collections.abc import Callable
+from typing import Any
 
 from headnode.adapters.nodes import messages as m
+from headnode.adapters.nodes.tables import mark_of
 from headnode.adapters.processes import told
 from headnode.adapters.processes.job_journal import EndedRecord, Key
 from headnode.apps.agent.herd import Phase, Tended, made_up, result_of
@@ -16,6 +18,8 @@ from headnode.apps.agent.orders import Orders
 from headnode.apps.agent.places import Places, may_run_as
 from headnode.apps.agent.results import Results
 from headnode.apps.agent.shepherds import Shepherds
+from headnode.apps.agent.taken import Taken
+from headnode.apps.agent.task_terminals import size_in_words
 from headnode.core.model.errors import Unavailable
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId, Seconds
@@ -38,6 +42,8 @@ class Jobs:
         self.launching = Launching(facts.name, LaunchPlaces(places.state, places.run), self)
         self.head = m.Welcome(cluster="", heartbeat=Seconds(0.0), grace=Seconds(GRACE))
         self.when_empty: Callable[[], None] = lambda: None
+        self.taken = Taken()
+        self._lease: float | None = None  # until when tasks may go on without the head; None: nobody said
 
     async def start(self) -> None:
         """Find what an earlier agent has left."""
@@ -51,20 +57,42 @@ class Jobs:
         self.launching.close()
         await self._shepherds.close()
 
-    def table(self) -> m.Hello:
-        """Return the full table of what is here."""
+    @property
+    def name(self) -> str:
+        """The name of this node."""
+        return self._facts.name
+
+    def hello(self, check: str) -> m.Hello:
+        """Return the first words of a connection; `check` is the health check that was ordered."""
+        return m.Hello(protocol=m.PROTOCOL, facts=self._facts, **self._holdings(check))
+
+    def table(self, number: int, check: str) -> m.Table:
+        """Return the answer to a question for all that is here."""
+        return m.Table(number=number, **self._holdings(check))
+
+    def _holdings(self, check: str) -> dict[str, Any]:
+        """Return the full table of what is here, as the fields of a message."""
         ledger = self._results.ledger
         live = [each for job in self._jobs.values() for each in job.live()]
         ended = [m.Live(job, *key, False) for job in ledger.jobs() for key in ledger.over(job)]
-        return m.Hello(
-            protocol=m.PROTOCOL,
-            facts=self._facts,
-            open_jobs=tuple(sorted({*self._jobs, *ledger.jobs()})),
-            live=tuple(live),
-            ended=tuple(ended),
-            suspended=tuple(job.id for job in self._jobs.values() if job.suspended),
-            launched=tuple(self.launching.launched()),
-        )
+        opened = [(job.id, mark_of(job.opened)) for job in self._jobs.values() if job.opened is not None]
+        return {
+            "open_jobs": tuple(sorted({*self._jobs, *ledger.jobs()})),
+            "live": tuple(live),
+            "ended": tuple(ended),
+            "suspended": tuple(job.id for job in self._jobs.values() if job.suspended),
+            "launched": tuple(self.launching.launched()),
+            "opened": tuple(opened),
+            "check": check,
+        }
+
+    def renew(self, until: float | None) -> None:
+        """Let tasks that may be run elsewhere go on until then (seconds since the boot); None: for ever."""
+        self._lease = until
+        for job in self._jobs.values():
+            said = told.lease_message(until if job.may_run_elsewhere else None)
+            for tended in job.herd.values():
+                tended.say(said)
 
     def end_all(self) -> None:
         """End everything that is here."""
@@ -96,17 +124,34 @@ class Jobs:
         job.orders = None
         tended = self._shepherds.order(opened, _finite(opened.deadline), self.head.grace)
         job.herd[tended.marker] = tended
+        if self._lease is not None and job.may_run_elsewhere:
+            tended.say(told.lease_message(self._lease))
         if job.suspended:
             tended.say(told.suspend_message(job.suspended))
         return tended
 
-    def run(self, message: m.Run) -> None:
-        """Run instances that are not here yet."""
-        job = self._job(message.job)
-        over = self._results.ledger.over(job.id)
-        fresh = [who for who in message.attempts if not self._is_here(job, over, (message.task, *who))]
-        if not fresh:
-            return
+    def run(self, message: m.Run) -> bool:
+        """Run instances that are not here yet; False when the job is not open here: it was not to be run.
+
+        Then the head's word that opens it is lost, or this one comes after the job was closed.
+        """
+        job = self._jobs.get(message.job)
+        if job is None or job.opened is None:
+            return False
+        fresh = self._fresh(job, message)
+        if fresh:
+            self._start(job, message, fresh)
+        return True
+
+    def _fresh(self, job: Job, message: m.Run) -> list[tuple[int, int]]:
+        over, task = self._results.ledger.over(job.id), message.task
+        return [
+            who
+            for who in message.attempts
+            if not self._is_here(job, over, (task, *who)) and self.taken.add(job.id, task, *who)
+        ]
+
+    def _start(self, job: Job, message: m.Run, fresh: list[tuple[int, int]]) -> None:
         try:
             tended, orders = self._ready(job, message.task)
             said = orders.run(message.task, message.place, fresh, self.launching)
@@ -115,7 +160,7 @@ class Jobs:
                 self._settle(job.id, "", 0, made_up((message.task, *who), "not-started", str(error)))
             return
         keys = [(message.task, *who) for who in fresh]
-        tended.live.update(dict.fromkeys(keys, False))
+        tended.live.update(dict.fromkeys(keys))
         tended.say(said, keys)
 
     def _is_here(self, job: Job, over: dict[Key, None], key: Key) -> bool:
@@ -162,7 +207,9 @@ class Jobs:
         """
         tended, orders = self._ready(self._job(launch.route.job), launch.route.task)
         environment, directory = orders.launched(launch)
-        tended.say(told.launch_message(launch.route.number, launch.command, environment, directory))
+        terminal = size_in_words(launch.terminal)
+        number, bound = launch.route.number, orders.processors_for(launch)
+        tended.say(told.launch_message(number, launch.command, environment, directory, terminal, bound))
         return tended.uid
 
     def end_launched(self, number: JobId, launches: list[str], grace: float) -> None:
@@ -205,7 +252,9 @@ class Jobs:
 
     def go_on(self, message: m.Continue) -> None:
         """Let everything of a job go on."""
-        job = self._job(message.job)
+        job = self._jobs.get(message.job)
+        if job is None:
+            return
         job.suspended = 0
         if job.at_work is not None:
             grace = self.head.grace
@@ -237,7 +286,7 @@ class Jobs:
 
     def started(self, tended: Tended, begun: list[tuple[int, int, int, float]]) -> None:
         """These attempts run."""
-        tended.live.update({(task, instance, attempt): True for task, instance, attempt, _ in begun})
+        tended.live.update({(task, instance, attempt): at for task, instance, attempt, at in begun})
         if self._results.welcome and begun:
             said = tuple(
                 m.Begun(task, instance, attempt, Instant(at)) for task, instance, attempt, at in begun
@@ -308,6 +357,8 @@ class Jobs:
                 del job.herd[marker]
         if job.opened is None and not job.herd and not waiting:
             self._jobs.pop(job.id, None)
+            if job.id < 0:
+                self._places.forget_output(job.id)
             self._say(m.JobClosed(job=job.id))
             self._tell_if_empty()
 

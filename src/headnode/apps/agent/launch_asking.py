@@ -115,9 +115,7 @@ class Asking:
                 await stream.say(kind, data[1:])
         except BadRequest as error:
             log.warning("a launcher was cut off: %s", error)
-        await stream.say("gone")
-        await stream.all_heard()
-        stream.fail("its launcher is gone")
+        await stream.leave()
 
     async def _answer_launcher(self, stream: Stream, writer: asyncio.StreamWriter) -> None:
         """Pass on what a command writes, until it is over."""

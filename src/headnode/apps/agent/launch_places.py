@@ -10,13 +10,14 @@ import shutil
 import sys
 from pathlib import Path
 
-from headnode.adapters.processes import launcher
+from headnode.adapters.processes import launcher, piped, terminal
 from headnode.core.launching.mpi import host_files, launcher_variables
 from headnode.core.lifecycle.events import Place
 from headnode.core.model.errors import Unavailable
 from headnode.core.model.task import Distribution
 
 PROGRAM = "hn-launch"
+TERMINAL = "hn-terminal"
 _FOR_ALL = Path("/run")  # where root makes a directory that everybody can reach
 _PYTHONS = (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3")
 _KEY = 32  # bytes
@@ -75,15 +76,27 @@ class LaunchPlaces:
                 fix="install python3, or Headnode where everybody can read it",
             )
         code = folder / f"{PROGRAM}.py"
-        shutil.copyfile(launcher.__file__, code.with_suffix(".new"))
-        code.with_suffix(".new").chmod(0o644)
-        code.with_suffix(".new").replace(code)
-        program = folder / PROGRAM
-        scratch = program.with_suffix(".new-program")
-        words = shlex.join([python, "-I", "-S", str(code)])
-        scratch.write_text(f'#!/bin/sh\nexec {words} "$@"\n', encoding="utf-8")
-        scratch.chmod(0o755)
-        scratch.replace(program)
+        _copy(launcher.__file__, code)
+        library = folder / "terminal"  # where the program of that name finds what it imports
+        for module in (launcher, piped, terminal):
+            *above, name = module.__name__.split(".")
+            package = library.joinpath(*above)
+            package.mkdir(parents=True, exist_ok=True)
+            for each in (package, *package.parents[: len(above)]):
+                each.chmod(0o755)
+            _copy(str(module.__file__), package / f"{name}.py")
+        _make_program(folder / TERMINAL, [python, "-I", "-S", "-c", _SIT_DOWN, str(library), str(folder)])
+        _make_program(folder / PROGRAM, [python, "-I", "-S", str(code)])
+
+    def terminal(self, uid: int) -> str:
+        """Return the program that runs another one in a terminal which somebody comes to.
+
+        Raises:  OSError; Unavailable ``launcher``.
+        """
+        folder = self.folder_for(uid)
+        if not (folder / TERMINAL).exists():  # an older agent was here
+            self.install(folder, uid)
+        return str(folder / TERMINAL)
 
     def variables(
         self, folder: Path, task: str, place: Place, distribution: Distribution | None
@@ -134,6 +147,24 @@ class LaunchPlaces:
 
 
 _KINDS = ("hosts", "openmpi", "pbs")
+_SIT_DOWN = (
+    "import sys; sys.path.insert(0, sys.argv[1]); "
+    f"from {terminal.__name__} import main; sys.exit(main(sys.argv[2], sys.argv[3:]))"
+)
+
+
+def _copy(file: str, to: Path) -> None:
+    scratch = to.with_suffix(".new")
+    shutil.copyfile(file, scratch)
+    scratch.chmod(0o644)
+    scratch.replace(to)
+
+
+def _make_program(path: Path, words: list[str]) -> None:
+    scratch = path.with_suffix(".new-program")
+    scratch.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', encoding="utf-8")
+    scratch.chmod(0o755)
+    scratch.replace(path)
 
 
 def _all_may_reach(folder: Path) -> bool:

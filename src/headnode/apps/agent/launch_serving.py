@@ -14,6 +14,7 @@ from headnode.adapters.nodes.streams import Stream
 from headnode.adapters.processes import launcher as wire
 from headnode.adapters.processes.job_journal import Key
 from headnode.apps.agent.launch_asking import OVER
+from headnode.apps.agent.task_terminals import Connection, Terminals, at_terminal, size_in_words
 from headnode.core.model.errors import BadRequest, HeadnodeError
 from headnode.core.model.quantities import JobId
 
@@ -21,7 +22,7 @@ log = logging.getLogger("headnode.agent")
 
 PATIENCE = 20.0  # seconds for a command to start
 GRACE = 1.0  # seconds a command has to end when its launcher is gone
-_KINDS = {"in": wire.INPUT, "in-end": wire.INPUT_END}
+_KINDS = {"in": wire.INPUT, "in-end": wire.INPUT_END, "window": wire.WINDOW}
 
 
 class Owner(Protocol):
@@ -36,6 +37,9 @@ class Owner(Protocol):
         Raises:  OSError, HeadnodeError when that cannot be.
         """
 
+    def user_of(self, job: JobId, key: Key) -> int | None:
+        """Return the user whose attempt lives here; None when there is no such attempt."""
+
     def end_launched(self, job: JobId, numbers: list[str], grace: float) -> None:
         """Let the job's shepherd end commands."""
 
@@ -48,10 +52,9 @@ class _Served:
 
     def __init__(self, route: m.Route, stream: Stream, uid: int) -> None:
         self.route, self.uid = route, uid
+        self.terminal: m.Terminal | None = None
         self.stream: Stream | None = stream
-        self.connected: asyncio.Future[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = (
-            asyncio.get_running_loop().create_future()
-        )
+        self.connected: asyncio.Future[Connection] = asyncio.get_running_loop().create_future()
 
 
 class Serving:
@@ -65,6 +68,7 @@ class Serving:
     ) -> None:
         self._node, self._owner, self._begin = node, owner, begin
         self._served: dict[str, _Served] = {}
+        self._terminals = Terminals(owner)
 
     def streams(self) -> list[Stream]:
         """Return the conversations that go on."""
@@ -76,15 +80,22 @@ class Serving:
         return served.stream if served is not None else None
 
     def launched(self) -> list[m.Live]:
-        """Return the attempts that have launched something here."""
-        routes = [served.route for served in self._served.values()]
+        """Return the attempts that have launched something here, and jobs with something beside their tasks."""
+        routes = [
+            served.route for served in self._served.values() if served.route.first or not served.route.task
+        ]
         found = {m.Live(r.job, r.task, r.instance, r.attempt, True): None for r in routes}
         return list(found)
 
     def has_dialed(
         self, number: str, uid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> bool:
-        """Hand the connection of a command to its conversation; False when it has none, or another user."""
+        """Hand the connection of a command to its conversation; False when it has none, or another user.
+
+        That of a task's terminal waits until somebody comes to it.
+        """
+        if "." in number:
+            return self._terminals.has_dialed(number, uid, (reader, writer))
         served = self._served.get(number)
         if served is None or served.uid != uid or served.connected.done():
             return False
@@ -101,11 +112,17 @@ class Serving:
             return
         stream = Stream(self._owner.say, route, back=True)
         try:
-            uid = self._owner.start_launched(launch)
+            if at_terminal(route):
+                uid = self._terminals.user(route)
+            else:
+                uid = self._owner.start_launched(launch)
         except (OSError, HeadnodeError) as error:
             self._owner.say(m.LaunchPiece(route, True, 0, "failed", str(error).encode()))
             return
         served = self._served[route.number] = _Served(route, stream, uid)
+        served.terminal = launch.terminal
+        if at_terminal(route):
+            self._terminals.visit(route, served.connected)
         stream.acknowledge()
         self._begin(self._serve(served, stream))
 
@@ -122,16 +139,18 @@ class Serving:
         with contextlib.suppress(TimeoutError, BadRequest, ConnectionError):
             async with asyncio.timeout(PATIENCE):
                 reader, writer = await asyncio.shield(served.connected)
-            feeding = self._begin(self._feed(stream, writer))
+            if at_terminal(route):  # one that the shepherd starts knows its size already
+                writer.write(frame(wire.WINDOW + size_in_words(served.terminal).encode()))
             telling = self._begin(self._tell(reader, stream))
-            await asyncio.wait((feeding, telling), return_when=asyncio.FIRST_COMPLETED)
+            others = [self._begin(self._feed(stream, writer)), self._begin(stream.until_failed())]
+            await asyncio.wait((telling, *others), return_when=asyncio.FIRST_COMPLETED)
             over = telling.done() and not telling.cancelled() and telling.exception() is None
-            feeding.cancel()
-            telling.cancel()
+            if over:  # a task's terminal waits for this: with the end of the task all is forgotten
+                await stream.all_heard()
+            for each in (telling, *others):
+                each.cancel()
             writer.close()
-        if over:  # it has ended by itself; daemons that it left may go on as long as the task
-            await stream.all_heard()
-        else:
+        if not over:  # else it has ended by itself; daemons that it left may go on as long as the task
             if not stream.failed:
                 lost = "it was ended, or could not be started"
                 self._owner.say(m.LaunchPiece(route, True, 0, "failed", lost.encode()))
@@ -142,7 +161,7 @@ class Serving:
         """Pass on what a command reads, until its launcher goes."""
         while True:
             piece = await stream.next()
-            if piece.kind in ("in", "in-end"):
+            if piece.kind in _KINDS:
                 writer.write(frame(_KINDS[piece.kind] + piece.data))
                 with contextlib.suppress(ConnectionError):  # it reads no more: what it says last is awaited
                     await writer.drain()
@@ -180,6 +199,10 @@ class Serving:
         self._forget(job, found)
         if elsewhere:
             self._owner.end_launched_by(job, key)
+
+    def attempt_over(self, job: JobId, key: Key) -> None:
+        """An attempt of this node is over, and with it its terminal."""
+        self._terminals.over(".".join(map(str, (job, *key))))
 
     def job_over(self, job: JobId) -> None:
         """Nothing of a job is left here."""

@@ -74,6 +74,17 @@ class Launching:
             self._begin(self._listen(folder))
         return self.places.variables(folder, task, place, distribution)
 
+    def terminal(self, uid: int) -> str:
+        """Return the program that runs another one in a terminal which somebody comes to, and listen for it.
+
+        Raises:  OSError; Unavailable ``launcher``.
+        """
+        program = self.places.terminal(uid)
+        folder = Path(program).parent
+        if folder not in self._listening:
+            self._begin(self._listen(folder))
+        return program
+
     def _listen(self, folder: Path) -> Coroutine[Any, Any, None]:
         """Listen from now on; who connects is heard once the returned work is done."""
         listener = listen(folder / wire.SOCKET, 0o666)  # who speaks is checked
@@ -148,6 +159,7 @@ class Launching:
     def attempt_over(self, job: JobId, key: Key) -> None:
         """An attempt that was started here is over: nobody asks for it any more."""
         self._asking.attempt_over(job, key)
+        self._serving.attempt_over(job, key)
 
     def job_over(self, job: JobId) -> None:
         """Nothing of a job is left here."""

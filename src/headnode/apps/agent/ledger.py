@@ -65,10 +65,16 @@ class Ledger:
         self._sent[self._number] = (job, entries)
         return _message(self._number, job, entries)
 
-    def again(self) -> Iterator[m.Results]:
-        """Yield what was sent and not acknowledged."""
+    def again(self, last: int | None = None) -> Iterator[m.Results]:
+        """Yield what was sent and not acknowledged, up to the batch with this number."""
         for number, (job, entries) in self._sent.items():
-            yield _message(number, job, entries)
+            if last is None or number <= last:
+                yield _message(number, job, entries)
+
+    @property
+    def last_batch(self) -> int:
+        """The number of the last batch that was sent."""
+        return self._number
 
     def acknowledge(self, number: int) -> tuple[JobId, list[Entry]] | None:
         """Forget a batch; return it, or None when it was forgotten before."""

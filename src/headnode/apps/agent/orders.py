@@ -7,12 +7,14 @@ import msgspec
 
 from headnode.adapters.identity.base_environment import base_environment
 from headnode.adapters.nodes import messages as m
+from headnode.adapters.processes.bounds import Bounds
 from headnode.adapters.processes.launched import MARKER as LAUNCHED
 from headnode.adapters.processes.told import run_message
 from headnode.apps.agent.launching import Launching
-from headnode.core.launching.environment import TASK_MARKER, Surroundings
+from headnode.core.launching.environment import SHEPHERD_MARKER, TASK_MARKER, Surroundings
 from headnode.core.launching.mpi import is_parallel, is_schedulers
 from headnode.core.launching.output import captured_name
+from headnode.core.launching.processors import bound_to
 from headnode.core.launching.recipe import Preparation, Recipe
 from headnode.core.lifecycle.events import Place
 from headnode.core.lifecycle.records import decode_spec
@@ -39,12 +41,15 @@ class Orders:
             marker=marker,
             previous_job=opened.previous_job,
             processors_per_socket=max(1, facts.processors // facts.sockets),
+            machine_processors=facts.machine_processors,
         )
+        self._bound, self._memory_limited = opened.bound, opened.memory_limited
+        self._allocation = opened.allocation
         self._prepared: dict[tuple[int, Place], Preparation] = {}
 
     def has(self, task: int) -> bool:
-        """Tell whether the job has such a task."""
-        return 1 <= task <= len(self._tasks)
+        """Tell whether the job has such a task; 0 stands for what runs beside them."""
+        return 0 <= task <= len(self._tasks)
 
     def run(self, task: int, place: Place, attempts: list[tuple[int, int]], launching: Launching) -> bytes:
         """Return the message that runs these (instance, attempt) one after the other.
@@ -56,12 +61,26 @@ class Orders:
         recipes = [preparation.recipe(instance, attempt) for instance, attempt in attempts]
         if is_parallel(spec, place):
             recipes = [self._with_launcher(recipe, spec, place, launching) for recipe in recipes]
+        if self._around.spec.interactive:
+            recipes = [self._in_terminal(recipe, spec, launching) for recipe in recipes]
         shared = recipes[0].environment
         items = [_item(task, who, recipe, shared) for who, recipe in zip(attempts, recipes, strict=True)]
         limit = None if spec.run_time == FOREVER else spec.run_time
         limits = limits_in_force(self._around.spec.resource_limits, spec.resource_limits)
         private = spec.private_directory
-        return run_message(task, f"{task}@{place}", shared, limit, items, limits, private)
+        bounds = self.bounds(place, parallel=is_parallel(spec, place))
+        return run_message(task, f"{task}@{place}", shared, limit, items, limits, private, bounds)
+
+    def bounds(self, place: Place, *, parallel: bool = True) -> Bounds:
+        """Return what an attempt at a place may have of this node."""
+        here = dict(place).get(self._around.node, ())
+        memory = self._around.spec.process_memory if self._memory_limited else None
+        return Bounds(
+            processors=bound_to(here, self._around.machine_processors) if self._bound else (),
+            memory=memory or 0,
+            held=max(1, len(here)),
+            parallel=parallel,
+        )
 
     def _with_launcher(self, recipe: Recipe, spec: TaskSpec, place: Place, launching: Launching) -> Recipe:
         """Return the recipe with the variables of launchers, which a user may set otherwise."""
@@ -70,17 +89,50 @@ class Orders:
         chosen = {name: value for name, value in recipe.environment.items() if not is_schedulers(name)}
         return msgspec.structs.replace(recipe, environment={**recipe.environment, **variables, **chosen})
 
+    def _in_terminal(self, recipe: Recipe, spec: TaskSpec, launching: Launching) -> Recipe:
+        """Return the recipe of a program that waits for a terminal; without a command it is a login shell."""
+        argv = recipe.argv if spec.command.strip() else ()
+        return msgspec.structs.replace(recipe, argv=(launching.terminal(self._uid), *argv))
+
     def launched(self, launch: m.Launch) -> tuple[dict[str, str], str]:
         """Return the variables and the directory of a command that an attempt of another node launches here.
 
         The task's own, then those of the launcher, then the scheduler's as they are on this node.
         """
         route = launch.route
+        if not route.task:
+            return self._beside(launch)
         preparation = self._preparation(route.task, self._tasks[route.task - 1], launch.place)
         own = preparation.recipe(route.instance, route.attempt).environment
         sent = {name: value for name, value in launch.environment.items() if not is_schedulers(name)}
         schedulers = {name: value for name, value in own.items() if is_schedulers(name)}
         return {**own, **sent, **schedulers, LAUNCHED: route.number}, launch.directory
+
+    def processors_for(self, launch: m.Launch) -> tuple[int, ...]:
+        """Return the processors of a launched command: those of its attempt here, or of the job."""
+        return self.bounds(launch.place if launch.route.task else self._allocation).processors
+
+    def _beside(self, launch: m.Launch) -> tuple[dict[str, str], str]:
+        """Return the variables and the directory of a command that somebody runs beside the tasks.
+
+        What runs outside the queue belongs to no job that could be named.
+        """
+        own = self._preparation(0, TaskSpec(work_directory=launch.directory), self._allocation).recipe(0, 0)
+        variables = {**own.environment, **launch.environment, LAUNCHED: launch.route.number}
+        if self._around.job < 0:
+            kept = (
+                "CCP_CLUSTER_NAME",
+                "CCP_SCHEDULER",
+                "HEADNODE_NODE",
+                TASK_MARKER,
+                SHEPHERD_MARKER,
+                LAUNCHED,
+            )
+            variables = {
+                name: variables[name] for name in variables if name in kept or not is_schedulers(name)
+            }
+            variables["CCP_JOBTYPE"] = "Admin"
+        return variables, own.work_directory
 
     def _preparation(self, task: int, spec: TaskSpec, place: Place) -> Preparation:
         found = self._prepared.get((task, place))

@@ -83,6 +83,11 @@ class Places:
         """Forget a job."""
         self._opened(job).unlink(missing_ok=True)
 
+    def forget_output(self, job: JobId) -> None:
+        """Remove the directory for output of what ran outside the queue, which captures none."""
+        with contextlib.suppress(OSError):  # its user has put something there
+            self.captured(job).rmdir()
+
     def _opened(self, job: JobId) -> Path:
         return self.jobs / f"{job}.job"
 

@@ -19,6 +19,7 @@ class Results:
         self.welcome = False  # has the head answered our hello?
         self._flush: asyncio.TimerHandle | None = None
         self._flushed_at = -math.inf
+        self._before = 0  # the last batch that was sent before the last heartbeat
 
     def take(self, job: JobId, entry: Entry) -> None:
         """Take a result in, once; it is told soon."""
@@ -33,6 +34,12 @@ class Results:
         for results in self.ledger.again():
             self._head.say(results)
         self._tell()
+
+    def repeat(self) -> None:
+        """Tell again what was told before the last heartbeat and is not acknowledged yet: it may be lost."""
+        for results in self.ledger.again(self._before):
+            self._head.say(results)
+        self._before = self.ledger.last_batch
 
     def _tell(self) -> None:
         if self._flush is not None:

@@ -64,6 +64,15 @@ class Connection:
             raise ValueError("an answer that is no JSON object")
         return answer
 
+    def fileno(self) -> int:
+        """Return the descriptor that is readable when an answer comes."""
+        return self._socket.fileno()
+
+    @property
+    def pending(self) -> bool:
+        """Whether something has been read from the descriptor that `receive` has not returned yet."""
+        return False
+
     def close(self) -> None:
         """Hang up."""
         self._socket.close()

@@ -1,0 +1,245 @@
+"""A program in a terminal of its own, whose other end is a connection with the agent.
+
+Standard library only: this is loaded by the shepherd factory, and runs alone as the first process of a task
+that waits for somebody to sit down at its terminal (`main`).
+Source: pty(7), termios(3), "The TTY demystified".
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import select
+import signal
+import struct
+import sys
+import termios
+import time
+from collections.abc import Mapping, Sequence
+
+from headnode.adapters.processes.launcher import (
+    ANSWER_FOR,
+    CHUNK,
+    FAILED,
+    INPUT,
+    INPUT_END,
+    OUTPUT,
+    TASK,
+    WINDOW,
+    Frames,
+    dial,
+    say_exit,
+)
+from headnode.adapters.processes.piped import ANSWERED_AS_USUAL, Piped, exit_status, found, login_shell
+
+_UTF8 = 0o40000  # IUTF8: erasing a character erases all its bytes
+_END_OF_FILE = b"\x04"
+_LINGER = 0.3  # seconds for the output of what a program left behind, after its own end
+_GRACE = 5.0  # seconds that a program has to end when its terminal is gone
+_PATIENCE = 300.0  # seconds until somebody must have come to a terminal that waits
+_PAUSE = 0.2  # seconds between two attempts to reach the agent
+_LAST_WORDS = 20.0  # seconds for them to be heard
+
+
+class Terminal:
+    """A program that runs in a new terminal."""
+
+    def __init__(
+        self, frames: Frames, argv: Sequence[str], environment: Mapping[str, str], size: bytes
+    ) -> None:
+        """Start it.  `size` is what a frame of kind `WINDOW` says: rows, columns, and maybe the kind.
+
+        Raises:  OSError, ValueError.
+        """
+        self._frames = frames
+        rows, columns, *kind = size.decode().split(" ")
+        variables = {**environment, "TERM": kind[0] if kind and kind[0] else environment.get("TERM", "dumb")}
+        self._master, slave = os.openpty()
+        try:
+            self._resize(rows, columns)
+            _speak_utf8(slave)
+            self._process = _start(argv, variables, os.ttyname(slave))
+        finally:
+            os.close(slave)  # ours: when the program's are closed, too, reading ends
+        os.set_blocking(self._master, False)
+        self._end = os.pidfd_open(self._process)
+        self._unread = bytearray()
+        self._reads = True
+        self._status: int | None = None
+
+    def run(self) -> int:
+        """Pass on what is read and written until the program is over; return its exit status.
+
+        A program whose terminal hangs up is told so; one that stays all the same is left after a while.
+        """
+        until = float("inf")
+        while self._reads or self._status is None:
+            left = until - time.monotonic()
+            if left <= 0:
+                break
+            for descriptor, event in self._poll(left):
+                if descriptor == self._frames.channel.fileno():
+                    if not self._hear(event):
+                        return self._hang_up()
+                elif descriptor == self._end:
+                    self._status = os.waitpid(self._process, 0)[1]
+                    until = time.monotonic() + _LINGER
+                elif event & select.POLLOUT:
+                    self._feed()
+                else:
+                    self._tell()
+        return self._exit_status()
+
+    def _poll(self, patience: float) -> list[tuple[int, int]]:
+        poller = select.poll()
+        listens = select.POLLIN if len(self._unread) < 4 * CHUNK else 0
+        poller.register(self._frames.channel, listens | (select.POLLOUT * self._frames.wants_to_send))
+        if self._status is None:
+            poller.register(self._end, select.POLLIN)
+        wanted = (select.POLLIN if self._reads and not self._frames.full else 0) | (
+            select.POLLOUT if self._unread else 0
+        )
+        if wanted:
+            poller.register(self._master, wanted)
+        return poller.poll(None if patience == float("inf") else patience * 1000)
+
+    def _hear(self, event: int) -> bool:
+        """Take in what the agent says; False when it, or who sat at the terminal, is gone."""
+        if event & select.POLLOUT:
+            self._frames.flush()
+        if not event & ~select.POLLOUT:
+            return True
+        heard = self._frames.hear()
+        for kind, data in heard or ():
+            if kind == INPUT:
+                self._unread += data
+            elif kind == INPUT_END:
+                self._unread += _END_OF_FILE
+            elif kind == WINDOW:
+                with contextlib.suppress(ValueError):
+                    self._resize(*data.decode("ascii", "replace").split(" ")[:2])
+        self._feed()
+        return heard is not None
+
+    def _feed(self) -> None:
+        try:
+            while self._unread:
+                del self._unread[: os.write(self._master, self._unread[:CHUNK])]
+        except BlockingIOError:
+            return
+        except OSError:  # nobody reads any more
+            self._unread.clear()
+
+    def _tell(self) -> None:
+        try:
+            data = os.read(self._master, CHUNK)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            data = b""  # whoever had the terminal has closed it
+        self._reads = bool(data)
+        if data:
+            self._frames.say(OUTPUT, data)
+
+    def _resize(self, rows: str, columns: str) -> None:
+        size = struct.pack("HHHH", min(int(rows), 9999), min(int(columns), 9999), 0, 0)
+        fcntl.ioctl(self._master, termios.TIOCSWINSZ, size)
+
+    def _hang_up(self) -> int:
+        """Close the terminal, which tells whoever has it; wait for the program to end."""
+        os.close(self._master)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._process, signal.SIGHUP)
+            os.kill(self._process, signal.SIGCONT)
+        if self._status is None and select.select([self._end], [], [], _GRACE)[0]:
+            self._status = os.waitpid(self._process, 0)[1]
+        return self._exit_status()
+
+    def _exit_status(self) -> int:
+        if self._status is None:
+            return 128 + signal.SIGHUP
+        return exit_status(self._status)
+
+
+def _start(argv: Sequence[str], environment: Mapping[str, str], terminal: str) -> int:
+    """Start a program whose terminal this is: the first that opens it in a session of its own has it."""
+    program = found(argv[0], environment)
+    actions = [
+        (os.POSIX_SPAWN_OPEN, 0, terminal, os.O_RDWR, 0),
+        (os.POSIX_SPAWN_DUP2, 0, 1),
+        (os.POSIX_SPAWN_DUP2, 0, 2),
+    ]
+    return os.posix_spawn(
+        program,
+        list(argv[1:]),
+        environment,
+        file_actions=actions,
+        setsid=True,
+        setsigmask=(),
+        setsigdef=ANSWERED_AS_USUAL,
+    )
+
+
+def _speak_utf8(terminal: int) -> None:
+    modes = termios.tcgetattr(terminal)
+    modes[0] |= _UTF8
+    termios.tcsetattr(terminal, termios.TCSANOW, modes)
+
+
+# The first process of a task that waits for a terminal.
+
+
+def main(folder: str, words: Sequence[str]) -> int:
+    """Wait for somebody's terminal, run a program in it, and return the exit status of that.
+
+    `folder` is where the agent listens; without `words` the program is the user's login shell.
+    """
+    come = _wait_for_somebody(os.open(folder, os.O_PATH | os.O_DIRECTORY))
+    if come is None:
+        sys.stderr.write(f"nobody came to the terminal of this job within {_PATIENCE:.0f} s\n")
+        return FAILED
+    frames, size = come
+    argv = [words[0], *words] if words else login_shell(os.environ)
+    try:
+        command = Terminal(frames, argv, os.environ, size) if size else Piped(frames, argv, os.environ)
+        status, problem = command.run(), ""
+    except (OSError, ValueError) as error:
+        status, problem = FAILED, f"the command cannot be started: {error}"
+        sys.stderr.write(f"{problem}\n")
+    with contextlib.suppress(OSError):  # nobody listens any more
+        say_exit(frames, status, problem)
+        _wait_for_goodbye(frames)
+    return status
+
+
+def _wait_for_somebody(folder: int) -> tuple[Frames, bytes] | None:
+    """Return a connection and the size of the terminal at its other end; None when nobody comes."""
+    until = time.monotonic() + _PATIENCE
+    while time.monotonic() < until:
+        try:
+            frames = Frames(dial(folder))
+        except OSError:
+            time.sleep(_PAUSE)
+            continue
+        frames.say(ANSWER_FOR, os.environ[TASK].encode())
+        while (left := until - time.monotonic()) > 0:
+            if not select.select([frames.channel], [], [], left)[0]:
+                return None
+            heard = frames.hear()
+            if heard is None:  # another agent is on its way
+                time.sleep(_PAUSE)
+                break
+            for kind, data in heard:
+                if kind == WINDOW:
+                    return frames, data
+    return None
+
+
+def _wait_for_goodbye(frames: Frames) -> None:
+    """Wait until what was said is passed on: with the end of the task, the node forgets its terminal."""
+    until = time.monotonic() + _LAST_WORDS
+    while (left := until - time.monotonic()) > 0:
+        if not select.select([frames.channel], [], [], left)[0] or frames.hear() is None:
+            return

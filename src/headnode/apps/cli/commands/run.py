@@ -1,0 +1,179 @@
+"""``hn run``: a command on many nodes at once, outside the queue."""
+
+from headnode.apps.cli.command import Command
+from headnode.apps.cli.options import Option, usage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from headnode.apps.cli.everywhere_output import Report
+    from headnode.apps.cli.options import Asked
+    from headnode.apps.cli.output import Output
+    from headnode.apps.client.client import Client
+
+OPTIONS = (
+    Option("all", "", "On all nodes; so it is if no nodes are chosen"),
+    Option("nodes", "NODES", "On these: a,b or node[1-8,12] or @GROUP, also with ! & ^ (not, both, either)"),
+    Option("nodegroup", "GROUP,...", "On the nodes that are in any of these groups"),
+    Option(
+        "nodestate", "STATE,...", "On those in these states: Ready, Paused, Draining, Drained, Unreachable"
+    ),
+    Option("job", "ID", "On the nodes of a running job"),
+    Option("task", "ID.TASK", "On the nodes that a task runs on"),
+    Option("template", "NAME", "Not known here: nodes have groups"),
+    Option("exclude", "NODES", "But not on these"),
+    Option("workdir", "DIRECTORY", "Start it there; else in the home directory of its user"),
+    Option("env", "NAME=VALUE[;...]", "A variable for it; may be repeated", repeats=True),
+    Option("stdin", "FILE", "What it reads, on each node all of it; - is standard input"),
+    Option("outputdir", "DIRECTORY", "Write what it writes to DIRECTORY/NODE.txt instead"),
+    Option("interleaved", "", "Show each line as it comes, behind the name of its node"),
+    Option("sorted", "", "Show the blocks in the order of the nodes, not as they end"),
+    Option("timeout", "SECONDS", "Kill it on nodes where it takes longer, and count these as failed"),
+    Option("fanout", "NUMBER", "Run it on so many nodes at a time (default 32)"),
+    Option("user", "NAME", "Run it as this user"),
+    Option("password", "TEXT", "Not needed, and ignored"),
+)
+
+
+def run(asked: "Asked", client: "Client", out: "Output") -> int:
+    """Run the command; return 0 if it succeeded on all nodes."""
+    from headnode.apps.cli.everywhere import input_of, run_on
+    from headnode.apps.cli.everywhere_output import summary
+
+    fields, fan_out = _fields(asked), _fan_out(asked)
+    with input_of(asked.text("stdin")) as stdin:
+        held = client.begin("run_everywhere", **fields)
+        try:
+            begun = held.hear()
+            nodes = [str(node) for node in begun["nodes"]]
+            report = _report(asked, nodes, out)
+            try:
+                failed = run_on(client, int(begun["run"]), nodes, stdin, fan_out, report)
+            except KeyboardInterrupt:
+                out.note("interrupted; what still ran is ended on all nodes")
+                raise
+            report.close()
+        finally:
+            held.close()
+    if out.for_people:
+        out.raw(summary(len(nodes) - failed, failed).encode())
+    return 1 if failed else 0
+
+
+def _fields(asked: "Asked") -> "dict[str, Any]":
+    if not asked.words:
+        raise usage("there is no command to run", "write it behind the options: hn run /all uptime")
+    if asked.text("template") is not None:
+        raise usage("nodes have no templates here", "choose them by /nodegroup, /nodes or /nodestate")
+    chosen = [name for name in ("nodes", "nodegroup", "nodestate", "job", "task") if name in asked.options]
+    if asked.flag("all") and chosen:
+        raise usage(f"all nodes were chosen, and /{chosen[0]} too", "leave out one of them")
+    if asked.flag("interleaved") and (asked.flag("sorted") or asked.text("outputdir")):
+        raise usage("interleaved lines have no other order or place", "leave out /sorted and /outputdir")
+    return {
+        "command": _command_line(asked.words),
+        "nodes": asked.text("nodes"),
+        "groups": _words(asked.text("nodegroup")),
+        "states": _words(asked.text("nodestate")),
+        **_job_and_task(asked),
+        "exclude": asked.text("exclude"),
+        "user": asked.text("user"),
+        "work_directory": asked.text("workdir"),
+        "environment": _environment(asked.options.get("env", [])),
+        "timeout": _seconds(asked.text("timeout")),
+    }
+
+
+def _command_line(words: "list[str]") -> str:
+    """Return what the shell reads on each node: one word is a whole command line, more are words."""
+    if len(words) == 1:
+        return words[0]
+    from shlex import join
+
+    return join(words)
+
+
+def _words(text: str | None) -> "list[str] | None":
+    return None if text is None else [word for word in text.split(",") if word]
+
+
+def _job_and_task(asked: "Asked") -> "dict[str, int]":
+    from headnode.apps.cli.ids import job_id, task_address
+
+    if (task := asked.text("task")) is not None:
+        number, of_it, _ = task_address([task])
+        return {"job": number, "task": of_it}
+    return {"job": job_id([job])} if (job := asked.text("job")) is not None else {}
+
+
+def _environment(given: "list[str]") -> "dict[str, str] | None":
+    if not given:
+        return None
+    pairs = [pair.partition("=") for text in given for pair in text.split(";") if pair]
+    for name, equals, _ in pairs:
+        if not name or not equals:
+            raise usage(f"{name!r} is no variable with a value", "write /env:NAME=VALUE")
+    return {name: value for name, _, value in pairs}
+
+
+def _seconds(text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise usage(f"option 'timeout' takes seconds, not {text!r}", "write /timeout:60, for example")
+    return seconds
+
+
+def _fan_out(asked: "Asked") -> int:
+    from headnode.apps.cli.everywhere import FAN_OUT, MOST_AT_ONCE
+
+    wanted = asked.number("fanout")
+    if wanted is not None and not 1 <= wanted <= MOST_AT_ONCE:
+        raise usage(f"it cannot run on {wanted} nodes at a time", f"choose 1 to {MOST_AT_ONCE}")
+    return wanted or FAN_OUT
+
+
+def _report(asked: "Asked", nodes: "list[str]", out: "Output") -> "Report":
+    import sys
+
+    from headnode.apps.cli import everywhere_output as kinds
+
+    def complain(data: bytes) -> object:
+        sys.stderr.buffer.write(data)
+        return sys.stderr.buffer.flush()
+
+    report: Report
+    if asked.flag("json"):
+        report = kinds.Json(out.raw)
+    elif asked.flag("interleaved"):
+        report = kinds.Interleaved(out.raw, complain)
+    else:
+        report = kinds.Blocks(out.raw, nodes if asked.flag("sorted") else ())
+    folder = asked.text("outputdir")
+    return report if folder is None else kinds.Files(folder, report)
+
+
+COMMANDS = (
+    Command(
+        "run",
+        "[options] COMMAND [ARGUMENT...]",
+        "Run a command on many nodes at once, outside the queue (administrators)",
+        run,
+        options=OPTIONS,
+        example="hn run /nodes:node[1-8] /interleaved uptime",
+        notes=(
+            "Nodes that are ready, paused or draining run it at once, whatever else they do; one that cannot "
+            "be reached counts as failed, with exit status 255.",
+            "Options that choose nodes narrow each other: those count that all of them mean.",
+            "A single word is a command line for the shell: hn run 'df -h / | tail -n 1'.",
+            "Ctrl-C, or the end of hn, ends it on all nodes, with all that it has started.",
+            "Exit status 0: it succeeded (returned 0) on all nodes.",
+        ),
+        positionals=0,
+    ),
+)

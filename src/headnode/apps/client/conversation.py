@@ -1,0 +1,65 @@
+"""A conversation with the head on a connection of its own: what somebody types, and what a program writes."""
+
+from binascii import a2b_base64, b2a_base64
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from headnode.apps.client.connection import Connection
+    from headnode.core.model.errors import HeadnodeError
+
+MOST_INPUT = 48 * 1024  # bytes in one piece
+
+
+class Conversation:
+    """Goes both ways until the head says that it is done.  Whoever closes it ends what it is about."""
+
+    def __init__(self, connection: "Connection", failure: "Callable[[Exception], HeadnodeError]") -> None:
+        self._connection, self._failure = connection, failure
+
+    def say(self, **said: "Any") -> None:
+        """Say something.
+
+        Raises:  Unavailable ``head-gone``.
+        """
+        try:
+            self._connection.send(said)
+        except (OSError, OverflowError) as trouble:
+            raise self._failure(trouble) from trouble
+
+    def hear(self) -> "dict[str, Any]":
+        """Return what the head says next.
+
+        Raises:  the head's refusal as the error it is; Unavailable ``head-gone``.
+        """
+        from headnode.apps.client.client import granted
+
+        try:
+            return granted(self._connection.receive(patience=None))
+        except (OSError, EOFError, ValueError) as trouble:
+            raise self._failure(trouble) from trouble
+
+    def fileno(self) -> int:
+        """Return what may be waited for: readable when the head says something."""
+        return self._connection.fileno()
+
+    @property
+    def pending(self) -> bool:
+        """Whether the head has said something that waiting would not show any more."""
+        return self._connection.pending
+
+    def close(self) -> None:
+        """Hang up."""
+        self._connection.close()
+
+
+def in_text(data: bytes) -> str:
+    """Return bytes as they are said."""
+    return b2a_base64(data, newline=False).decode()
+
+
+def out_of_text(text: str) -> bytes:
+    """Return the bytes that were said."""
+    return a2b_base64(text)
