@@ -1,5 +1,6 @@
 """Two tables of what a node has: the head puts them right, whatever was lost since they last agreed."""
 
+import random
 import sys
 from pathlib import Path
 
@@ -11,14 +12,17 @@ from worlds import ROOT, World
 
 from headnode.adapters.nodes import messages as m
 from headnode.adapters.nodes.framing import HEADER
-from headnode.adapters.nodes.links import Link, NodeLinks
-from headnode.adapters.nodes.reconciling import unwanted, wanted
+from headnode.adapters.nodes.link import Link
+from headnode.adapters.nodes.links import NodeLinks
+from headnode.adapters.nodes.reconciling import Catching, Key, awaits_word, expected_digest, unwanted, wanted
+from headnode.adapters.nodes.tables import digest_of_holdings
+from headnode.adapters.nodes.whereabouts import Known, Whereabouts
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.states import JobState
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant, JobId, Seconds
-from headnode.core.model.task import TaskSpec
+from headnode.core.model.task import TaskSpec, TaskType
 
 TRUE = TaskSpec(command="x", rerunnable=True)
 ONCE = TaskSpec(command="x")
@@ -30,6 +34,14 @@ def hello(
     return m.Hello(protocol=m.PROTOCOL, facts=world.cluster.nodes[node].facts, live=live, ended=ended)
 
 
+def known(world: World, node: str) -> list[Known]:
+    return Whereabouts(world.cluster).of(node, world.cluster)
+
+
+def plan_of(world: World, node: str, holdings: m.Holdings, *fresh: Key) -> Catching:
+    return wanted(node, known(world, node), holdings, fresh)
+
+
 def start(world: World) -> None:
     for held in world.nodes.running():
         world.do(world.nodes.started(held, world.clock.now()))
@@ -39,9 +51,9 @@ def test_what_never_started_is_handed_over_again_and_what_had_is_lost() -> None:
     world = World(2)
     job = world.submit(ONCE, ONCE)
     world.do(world.nodes.started(world.nodes.running()[0], world.clock.now()))
-    plan = wanted(world.cluster, "node1", hello(world, "node1"))
+    plan = plan_of(world, "node1", hello(world, "node1"))
     assert plan.messages == (m.Run(job=job, task=2, place=(("node1", (1,)),), attempts=((1, 1),)),)
-    (report,) = plan.lost
+    (report,) = plan.reports
     assert [(r.task, r.kind) for r in report.reports] == [(1, "lost")]
     world.do(report)
     world.end(job, 2)
@@ -53,8 +65,8 @@ def test_what_the_node_has_live_or_ended_is_left_alone() -> None:
     job = world.submit(ONCE, ONCE)
     start(world)
     table = hello(world, "node1", live=(m.Live(job, 1, 1, 1, True),), ended=(m.Live(job, 2, 1, 1, False),))
-    plan = wanted(world.cluster, "node1", table)
-    assert (plan.messages, plan.lost, unwanted(world.cluster, table)) == ((), (), [])
+    plan = plan_of(world, "node1", table)
+    assert (plan.messages, plan.reports, unwanted(world.cluster, table)) == ((), (), [])
 
 
 def test_what_is_being_stopped_is_stopped_again_or_known_to_be_gone() -> None:
@@ -63,10 +75,10 @@ def test_what_is_being_stopped_is_stopped_again_or_known_to_be_gone() -> None:
     for held in world.nodes.running()[:2]:
         world.do(world.nodes.started(held, world.clock.now()))
     world.do(c.StopJob(by=ROOT, job=job, outcome="canceled"))
-    plan = wanted(world.cluster, "node1", hello(world, "node1", live=(m.Live(job, 1, 1, 1, True),)))
+    plan = plan_of(world, "node1", hello(world, "node1", live=(m.Live(job, 1, 1, 1, True),)))
     assert plan.messages == (m.Stop(job=job, attempts=((1, 1, 1),)),)
-    assert [(r.task, r.kind) for r in plan.lost[0].reports] == [(2, "lost"), (3, "never-ran")]
-    world.do(*plan.lost)
+    assert [(r.task, r.kind) for r in plan.reports[0].reports] == [(2, "lost"), (3, "never-ran")]
+    world.do(*plan.reports)
     world.end(job, 1, kind="stopped")
     run = world.record(job).run
     assert run is not None
@@ -88,14 +100,14 @@ def test_an_older_attempt_and_a_job_nobody_knows_are_stopped_by_force() -> None:
     assert unwanted(world.cluster, table) == [
         m.Stop(job=s.job, attempts=((s.task, s.instance, s.attempt),), force=True) for s in strangers
     ]
-    assert wanted(world.cluster, "node1", table).messages == ()
+    assert plan_of(world, "node1", table).messages == ()
 
 
 def test_only_the_first_node_of_a_place_is_asked_about_its_instance() -> None:
     world = World(1, 1)
     job = world.submit(TaskSpec(command="x", minimum=2, maximum=2))
-    assert wanted(world.cluster, "node2", hello(world, "node2")).messages == ()
-    first = wanted(world.cluster, "node1", hello(world, "node1")).messages
+    assert plan_of(world, "node2", hello(world, "node2")).messages == ()
+    first = plan_of(world, "node1", hello(world, "node1")).messages
     assert [(message.job, message.attempts) for message in first if isinstance(message, m.Run)] == [
         (job, ((1, 1),))
     ]
@@ -106,11 +118,11 @@ def test_reconciling_twice_says_the_same_and_every_lost_message_leads_to_the_sam
     job = world.submit(*[TRUE] * 4)
     start(world)
     for _ in range(2):
-        plan = wanted(world.cluster, "node1", hello(world, "node1"))
-        again = wanted(world.cluster, "node1", hello(world, "node1"))
+        plan = plan_of(world, "node1", hello(world, "node1"))
+        again = plan_of(world, "node1", hello(world, "node1"))
         assert plan == again
-        world.do(*plan.lost)
-        world.do(*plan.lost)  # an old report: nothing more happens
+        world.do(*plan.reports)
+        world.do(*plan.reports)  # an old report: nothing more happens
         start(world)
     while world.dispatched(job):
         world.end(job, *world.dispatched(job)[0])
@@ -122,6 +134,10 @@ class Paper:
 
     def __init__(self) -> None:
         self.said: list[m.FromHead] = []
+        self.transport = self
+
+    def get_write_buffer_size(self) -> int:
+        return 0
 
     def write(self, data: bytes) -> None:
         self.said.append(msgspec.msgpack.decode(data[HEADER:], type=m.FromHead))
@@ -217,3 +233,115 @@ def test_a_given_up_node_is_forgotten_by_the_jobs_that_were_open_there() -> None
     world.do(c.NodeVanished(node="node2"))
     world.do(c.GiveUpNode(node="node2"))
     assert world.links.open_jobs == {job: {"node1"}}
+
+
+def table_of(world: LinkedWorld, node: str) -> m.Table:
+    """Return what a node has that has heard everything, and whose every word was heard."""
+    live = tuple(
+        m.Live(each.job, each.task, each.instance, each.live.attempt, each.live.started is not None)
+        for each in known(world, node)
+    )
+    jobs = tuple(sorted(world.links.links[node].opened))
+    marks = tuple((job, world.links.links[node].opened[job]) for job in jobs)
+    return m.Table(number=0, open_jobs=jobs, live=live, opened=marks)
+
+
+def agrees(world: LinkedWorld, node: str, table: m.Table) -> bool:
+    opened = world.links.links[node].opened.items()
+    return digest_of_holdings(table) == expected_digest(world.cluster, node, known(world, node), opened)
+
+
+def test_digests_agree_while_nothing_is_lost_and_differ_by_whatever_is() -> None:
+    world = LinkedWorld(4)
+    job, other = world.submit(TRUE, TRUE), world.submit(TRUE)
+    world.do(world.nodes.started(world.nodes.running()[0], world.clock.now()))
+    table = table_of(world, "node1")
+    assert agrees(world, "node1", table)
+    replace = msgspec.structs.replace
+    started, waiting, last = table.live
+    others = (
+        replace(table, live=(started, waiting)),
+        replace(table, live=(*table.live, m.Live(job, 1, 2, 1, True))),
+        replace(table, live=(started, replace(waiting, running=True), last)),
+        replace(table, live=(started, replace(waiting, attempt=2), last)),
+        replace(table, opened=table.opened[:1]),
+        replace(table, opened=((job, 0), table.opened[1])),
+        replace(table, suspended=(other,)),
+        replace(table, check="300 /bin/true"),
+    )
+    assert not [each for each in others if agrees(world, "node1", each)]
+    reordered = replace(table, live=table.live[::-1], opened=table.opened[::-1])
+    assert agrees(world, "node1", reordered)
+    commands = replace(table, opened=(*table.opened, (JobId(-3), 7)), open_jobs=(*table.open_jobs, JobId(-3)))
+    assert agrees(world, "node1", commands), "commands of people are no jobs of the cluster"
+
+
+def test_what_ended_and_is_not_acknowledged_counts_as_what_had_begun() -> None:
+    world = LinkedWorld(1)
+    world.submit(TRUE)
+    start(world)
+    table = table_of(world, "node1")
+    assert agrees(world, "node1", msgspec.structs.replace(table, live=(), ended=table.live))
+
+
+def test_a_start_of_which_nobody_heard_is_reported_from_the_table() -> None:
+    world = LinkedWorld(1)
+    job = world.submit(TRUE)
+    began = Instant(world.clock.now() - 5)
+    table = m.Table(number=1, live=(m.Live(job, 1, 1, 1, True, began),))
+    plan = plan_of(world, "node1", table)
+    assert plan.messages == ()
+    world.do(*plan.reports)
+    (each,) = known(world, "node1")
+    assert each.live.started == began
+    assert plan_of(world, "node1", table).reports == ()
+
+
+def test_what_was_handed_over_after_the_question_is_let_be() -> None:
+    world = LinkedWorld(2)
+    job = world.submit(TRUE, TRUE)
+    world.do(world.nodes.started(world.nodes.running()[0], world.clock.now()))
+    empty = m.Table(number=1)
+    plan = plan_of(world, "node1", empty, (job, 1, 1, 1), (job, 2, 1, 1))
+    assert (plan.messages, plan.reports) == ((), ())
+
+
+def test_a_word_is_awaited_of_nodes_that_end_something_and_of_no_others() -> None:
+    world = LinkedWorld(1, 1)
+    job = world.submit(TRUE, TRUE, minimum=1, maximum=2)
+    assert not awaits_word(world.cluster, "node1", known(world, "node1"))
+    world.do(c.StopTask(by=ROOT, job=job, task=1))
+    assert [awaits_word(world.cluster, name, known(world, name)) for name in ("node1", "node2")] == [
+        True,
+        False,
+    ]
+
+
+def test_the_whereabouts_kept_by_events_are_those_that_a_search_finds() -> None:
+    dice, world = random.Random(5), World(3, 2)
+    kept = Whereabouts(world.cluster)
+    number = world.engine.number
+    for _ in range(300):
+        _anything(dice, world)
+        kept.note([event for _, event in world.journal.replay(number)])
+        number = world.engine.number
+        for node in world.cluster.nodes:
+            assert kept.of(node, world.cluster) == known(world, node)
+
+
+def _anything(dice: random.Random, world: World) -> None:
+    held = [each for each in world.nodes.running() if each.job in world.cluster.jobs]
+    what = dice.random()
+    if what < 0.4 or not held:
+        sweep = TaskSpec(command="x", kind=TaskType.SWEEP, start=1, end=dice.randint(1, 5), rerunnable=True)
+        world.do(c.CreateJob(by=ROOT, spec=JobSpec(tasks=(sweep,)), submit=True))
+    elif what < 0.8:
+        kind = dice.choice(("exited", "lost", "never-ran"))
+        world.do(world.nodes.ended(dice.choice(held), world.clock.now(), kind=kind))
+    elif what < 0.9:
+        node = dice.choice(sorted(world.cluster.nodes))
+        world.do(c.NodeVanished(node=node))
+        world.do(c.GiveUpNode(node=node))
+        world.do(c.RegisterNode(facts=world.cluster.nodes[node].facts))
+    else:
+        world.do(c.StopJob(by=ROOT, job=dice.choice(held).job, outcome="canceled"))

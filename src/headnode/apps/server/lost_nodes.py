@@ -1,7 +1,12 @@
-"""Hangs up on nodes that say nothing, and gives up the tasks of those that have been away too long."""
+"""Hangs up on nodes that say nothing, and gives up the tasks of those that have been away too long.
+
+Time is taken by a clock that nobody can set: a day that is wrong must not cost a node its tasks.
+"""
 
 import asyncio
 import logging
+import time
+from collections.abc import Mapping
 
 from headnode.adapters.nodes.links import NodeLinks
 from headnode.apps.server.inbox import Inbox
@@ -13,6 +18,7 @@ from headnode.engine.engine import Engine
 log = logging.getLogger("headnode.server")
 
 BETWEEN_LOOKS = 1.0  # seconds
+TO_STAND_STILL = 1.25  # of a lease: in its last fifth a node lets its tasks stand still
 AWAY = (NodeState.UNREACHABLE, NodeState.LOST_PAUSED)
 
 
@@ -22,18 +28,39 @@ async def watch_for_lost_nodes(engine: Engine, inbox: Inbox, links: NodeLinks) -
     A connection may end while the tasks go on: then the node has that time to come back.  One that stays and
     is silent has used the time up already.
     """
+    absences = Absences()
     while True:
         await asyncio.sleep(BETWEEN_LOOKS)
-        settings = engine.settings
-        patience = settings.number("HeartbeatInterval") * settings.number("InactivityCount")
-        for name in links.silent(patience + BETWEEN_LOOKS):
+        for name in links.silent(patience(engine, links.leases)):
             await _tell(inbox, c.NodeVanished(node=name))
             await _give_up(inbox, name)
-        now = engine.clock.now()
-        for name, node in list(engine.cluster.nodes.items()):
-            gone = node.state in AWAY and now - node.since > patience
-            if gone and engine.cluster.on_node(name):
+        states = {name: node.state for name, node in engine.cluster.nodes.items()}
+        for name in absences.too_long(states, patience(engine, links.leases), time.monotonic()):
+            if engine.cluster.on_node(name):
                 await _give_up(inbox, name)
+
+
+Patience = Mapping[str, float]
+"""Seconds that a node may be silent, by its name."""
+
+
+def patience(engine: Engine, leases: Patience) -> dict[str, float]:
+    """Return how long each node may be silent: always longer than it believes that nobody has its tasks."""
+    usual = engine.settings.patience() + BETWEEN_LOOKS
+    return {name: max(usual, TO_STAND_STILL * leases.get(name, 0.0)) for name in engine.cluster.nodes}
+
+
+class Absences:
+    """Since when nodes are away, as far as this head has seen it."""
+
+    def __init__(self) -> None:
+        self._since: dict[str, float] = {}
+
+    def too_long(self, states: Mapping[str, NodeState], patience: Patience, now: float) -> list[str]:
+        """Return the nodes that have been away longer than they may; `now` in seconds of a steady clock."""
+        away = [name for name, state in states.items() if state in AWAY]
+        self._since = {name: self._since.get(name, now) for name in away}
+        return [name for name in away if now - self._since[name] > patience[name]]
 
 
 async def _give_up(inbox: Inbox, name: str) -> None:

@@ -1,0 +1,212 @@
+"""Messages that are lost, come twice or come late while connections stay: nothing is stuck or runs twice."""
+
+import os
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lossy_wire import BAD, Fate, LossyWire
+
+from headnode.core.model.errors import HeadnodeError
+from heads import RealHead, real_head
+
+PATIENCE = 60.0  # seconds for anything that must happen
+ENOUGH = 0.8  # how often a kind is let pass that has met every fate
+OF_JOBS = ("OpenJob", "Run", "Started", "Results", "Ack", "Stop", "CloseJob", "JobClosed")
+OF_SUSPENSION = ("Suspend", "Suspended", "Continue")
+OF_TABLES = ("Heartbeat", "Heard", "TellTable", "Table")
+OF_NODES = ("CheckHealth", "Health", "ReadOutput", "OutputRead")
+KINDS = OF_JOBS + OF_SUSPENSION + OF_TABLES + OF_NODES
+
+
+class Scene:
+    """A head, and a node whose agent reaches it by a bad wire; `harm` says how often it is bad."""
+
+    def __init__(self, directory: Path, head: RealHead, seed: int) -> None:
+        self.directory, self.head = directory, head
+        self.dice = random.Random(seed)
+        self.harm = 0.0
+        self.only: tuple[str, ...] = ()  # kinds that are harmed; all of KINDS when empty
+        self.fates: tuple[Fate, ...] = BAD
+        self.told = directory / "told"
+        self.told.touch()
+        nodes = head.state / "nodes.sock"
+        self.wire = LossyWire(directory / "wire.sock", nodes, self._fate, random.Random(seed + 1))
+        self.state = directory / "agent"
+        words = ["--head", str(directory / "wire.sock"), "--state", str(self.state), "--name", "n1"]
+        with (directory / "agent.log").open("ab") as log:
+            command = [sys.executable, "-m", "headnode.apps.agent", *words, "--processors", "4"]
+            self.agent = subprocess.Popen(command, stdout=log, stderr=log)
+
+    def _fate(self, kind: str) -> Fate:
+        if kind not in (self.only or KINDS) or self.dice.random() >= self.harm:
+            return "passes"
+        missing = [fate for fate in self.fates if not self.wire.harmed[kind, fate]]
+        if not missing and not self.only and self.dice.random() < ENOUGH:
+            return "passes"
+        return self.dice.choice(missing or self.fates)
+
+    def until(self, holds: Callable[[], Any], what: str) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not holds():
+            log = (self.directory / "agent.log").read_text()[-2000:]
+            jobs = self.head.ask("jobs", states=["active"])["jobs"]
+            assert time.monotonic() < deadline, f"not so: {what}\n{jobs}\n{self.head.log()}\n{log}"
+            time.sleep(0.02)
+
+    def job(self, job: int) -> dict[str, Any]:
+        found: dict[str, Any] = self.head.ask("job", job=job)["job"]
+        return found
+
+    def is_over(self, job: int) -> bool:
+        return self.job(job)["state"] in ("Finished", "Failed", "Canceled")
+
+    def counted(self) -> Counter[str]:
+        """Return how often each attempt wrote that it ran."""
+        return Counter(self.told.read_text().split())
+
+    def agree(self) -> None:
+        """Wait until head and agent agree without a question, on a wire that is well."""
+        self.harm = 0.0
+        before = self.wire.passed["TellTable"], self.wire.passed["Heard"]
+
+        def quiet() -> bool:
+            nonlocal before
+            asked, heard = self.wire.passed["TellTable"], self.wire.passed["Heard"]
+            if asked != before[0]:
+                before = asked, heard
+            return heard >= before[1] + 3
+
+        self.until(quiet, "head and agent agree")
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    with real_head(tmp_path, nodes=0) as head:
+        head.ask("set_params", values={"HeartbeatInterval": "1", "InactivityCount": "120"})
+        made = Scene(tmp_path, head, seed=1)
+        try:
+            made.until(
+                lambda: [n["state"] for n in head.ask("nodes")["nodes"]] == ["Ready"], "the node is ready"
+            )
+            yield made
+        finally:
+            made.harm = 0.0
+    made.agent.wait(PATIENCE)
+    made.wire.close()
+
+
+def short(scene: Scene) -> str:
+    return f"echo $HEADNODE_TASK >> {scene.told}; sleep {scene.dice.choice(('0', '0.1', '0.4'))}"
+
+
+def once(scene: Scene, command: str, **more: Any) -> int:
+    return scene.head.submit(command, rerunnable="false", **more)
+
+
+def test_whatever_is_lost_doubled_or_late_every_task_runs_once_and_every_job_ends(scene: Scene) -> None:
+    """Until every kind of message has met every fate."""
+    scene.harm = 0.5
+    jobs: list[int] = []
+    stopped: set[int] = set()
+    suspended: int | None = None
+    deadline = time.monotonic() + PATIENCE
+    while missing := [(kind, fate) for kind in KINDS for fate in BAD if not scene.wire.harmed[kind, fate]]:
+        assert time.monotonic() < deadline, f"never harmed: {missing}"
+        jobs.append(once(scene, short(scene)))
+        if suspended is None or scene.is_over(suspended):
+            terms = {"suspendable": "true"}
+            suspended = once(scene, f"echo $HEADNODE_TASK >> {scene.told}; sleep 3", terms=terms)
+            jobs.append(suspended)
+        _suspend_or_resume(scene, suspended)
+        longer = once(scene, f"echo $HEADNODE_TASK >> {scene.told}; exec sleep 600")
+        jobs.append(longer)
+        program = scene.dice.choice(("/bin/true", "/bin/false", ""))
+        scene.head.ask("set_params", values={"HealthCheckProgram": program})
+        _read_something(scene, jobs)
+        time.sleep(scene.dice.choice((0.05, 0.5)))
+        scene.head.ask("cancel_job", job=longer)
+        stopped.add(longer)
+    scene.head.ask("set_params", values={"HealthCheckProgram": ""})
+    scene.agree()
+    if suspended is not None and not scene.is_over(suspended):
+        scene.head.ask("resume_job", job=suspended)
+    for job in jobs:
+        scene.until(lambda job=job: scene.is_over(job), f"job {job} is over")  # type: ignore[misc]
+        assert scene.job(job)["state"] == ("Canceled" if job in stopped else "Finished"), scene.job(job)
+    ran = scene.counted()
+    assert max(ran.values()) == 1, ran.most_common(5)
+    assert {f"{job}.1.1.1" for job in jobs if job not in stopped} <= ran.keys()
+    scene.agree()
+    assert not list((scene.state / "jobs").iterdir())
+
+
+def _suspend_or_resume(scene: Scene, job: int) -> None:
+    verb = "suspend_job" if scene.job(job)["state"] == "Running" else "resume_job"
+    try:
+        scene.head.ask(verb, job=job)
+    except HeadnodeError:
+        return  # it has not begun, or is over
+
+
+def _read_something(scene: Scene, jobs: list[int]) -> None:
+    for job in jobs[-6:]:
+        if scene.job(job)["state"] == "Finished":
+            try:
+                scene.head.ask("read_output", job=job, task=1)
+            except HeadnodeError:
+                continue  # there is none, or the answer was lost
+
+
+@pytest.mark.parametrize("kind", [*OF_JOBS, *OF_SUSPENSION])
+def test_of_one_kind_every_message_is_lost_for_a_while_and_nothing_is_stuck(scene: Scene, kind: str) -> None:
+    scene.only, scene.fates, scene.harm = (kind,), ("lost",), 1.0
+    job = once(scene, f"echo $HEADNODE_TASK >> {scene.told}; sleep 1", terms={"suspendable": "true"})
+    long = once(scene, "exec sleep 600")
+    if kind in OF_SUSPENSION:
+        scene.until(lambda: scene.job(job)["state"] == "Running", "it runs")
+        scene.head.ask("suspend_job", job=job)
+    if kind == "Continue":
+        scene.until(lambda: scene.job(job)["state"] == "Suspended", "it stands still")
+        scene.head.ask("resume_job", job=job)
+    if kind in ("Stop", "Suspended", "Suspend", "CloseJob", "JobClosed"):
+        scene.until(lambda: scene.job(long)["state"] == "Running", "it runs")
+        scene.head.ask("cancel_job", job=long, force=True)
+    scene.until(
+        lambda: scene.wire.harmed[kind, "lost"] >= 2 or kind in ("Started", "JobClosed"), "it is lost"
+    )
+    scene.harm = 0.0
+    if kind in ("Suspend", "Suspended"):
+        scene.until(lambda: scene.job(job)["state"] == "Suspended", "it stands still")
+        scene.head.ask("resume_job", job=job)
+    if kind == "Started":
+        scene.until(lambda: scene.job(long)["state"] == "Running", "it is known to run")
+    if not scene.is_over(long):
+        scene.head.ask("cancel_job", job=long)
+    scene.until(lambda: scene.is_over(job) and scene.is_over(long), "both are over")
+    assert (scene.job(job)["state"], scene.job(long)["state"]) == ("Finished", "Canceled")
+    assert scene.counted() == {f"{job}.1.1.1": 1}
+    scene.agree()
+    scene.until(lambda: not list((scene.state / "jobs").iterdir()), "nothing of them is kept")
+
+
+def test_a_greeting_that_is_lost_is_said_again(scene: Scene) -> None:
+    for kind in ("Hello", "Welcome"):
+        scene.only, scene.fates, scene.harm = (kind,), ("lost",), 1.0
+        scene.agent.kill()
+        scene.agent.wait()
+        words = ["--head", str(scene.directory / "wire.sock"), "--state", str(scene.state), "--name", "n1"]
+        scene.agent = subprocess.Popen(
+            [sys.executable, "-m", "headnode.apps.agent", *words, "--processors", "4"], env=dict(os.environ)
+        )
+        scene.until(lambda kind=kind: scene.wire.harmed[kind, "lost"], "it is lost")  # type: ignore[misc]
+        scene.harm = 0.0
+        job = once(scene, "true")
+        scene.until(lambda job=job: scene.is_over(job), "the agent is heard")  # type: ignore[misc]
+        assert scene.job(job)["state"] == "Finished"
