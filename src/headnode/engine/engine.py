@@ -132,6 +132,9 @@ class Engine:
     def _attend(self, now: Instant, facts: list[Event]) -> None:
         while self.cluster.touched:
             self._think(c.Attend(job=self.cluster.touched.pop()), now, facts)
+        while self.cluster.bookings.unsettled:
+            self._think(c.AttendReservation(name=self.cluster.bookings.unsettled.pop()), now, facts)
+            self._attend(now, facts)
 
     def _pass_is_due(self, now: Instant) -> bool:
         begin, end = self._rest  # a clock that was set back ends it
@@ -205,13 +208,14 @@ class Engine:
         now = self.clock.now()
         self._retry_at = None
         self.cluster.release_due(now)
+        self.cluster.turn_reservations(now)
         self.cluster.wake_rested(now)
         overdue: list[c.Command] = []
         while (deadline := self.cluster.next_deadline()) is not None and deadline <= now:
             overdue.append(c.EndOverdue(job=heappop(self.cluster.deadlines)[1]))
         while (late := self.cluster.take_late(now)) is not None:
             overdue.append(c.EndLate(job=late))
-        if overdue or self.cluster.touched or self._pass_is_due(now):
+        if overdue or self.cluster.touched or self.cluster.bookings.unsettled or self._pass_is_due(now):
             self._handle(overdue, now)
 
     def next_wake(self) -> Instant | None:
@@ -219,6 +223,7 @@ class Engine:
         if self._retry_at is not None:
             return self._retry_at
         times = [self.cluster.next_release(), self.cluster.next_deadline(), self.cluster.next_rested()]
+        times.append(self.cluster.bookings.next_edge())
         if (last_start := self.cluster.next_last_start()) is not None:
             times.append(Instant(nextafter(last_start, inf)))  # at that very instant it may start still
         if self.cluster.pass_needed:

@@ -13,9 +13,13 @@ def view_of(cluster: Cluster, now: Instant) -> View:
     return Picture(cluster, keeps=False).view(now)
 
 
-def commands_of(plan: Plan) -> list[c.Command]:
+Giving = c.StartJob | c.GrowJob
+"""What a plan gives to one job."""
+
+
+def commands_of(plan: Plan) -> list[Giving]:
     """Return the plan as wishes; `decide` refuses those that are stale."""
-    grows: list[c.Command] = [c.GrowJob(job=JobId(g.job), shares=g.allocation) for g in plan.grows]
+    grows: list[Giving] = [c.GrowJob(job=JobId(g.job), shares=g.allocation) for g in plan.grows]
     return grows + [
         c.StartJob(
             job=start.job,

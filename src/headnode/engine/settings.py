@@ -215,7 +215,7 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
             Parameter(
                 name="NodeReleaseTaskTimeout",
                 default="15",
-                doc="how long a task may take that releases a node of its job, before it is ended",
+                doc="how long a task may take that releases a node of its job",
                 unit="s",
                 least=1,
                 most=86400,
@@ -223,14 +223,14 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
             Parameter(
                 name="JobRetryCount",
                 default=str(JOB_RETRY_COUNT),
-                doc="how often a job goes back to the queue because it lost nodes, before it fails",
+                doc="how often a job goes back to the queue because it lost nodes",
                 least=0,
                 most=1_000_000,
             ),
             Parameter(
                 name="TaskRetryCount",
                 default=str(TASK_RETRY_COUNT),
-                doc="how often a task that may run twice is run again after the system lost it, before it fails",
+                doc="how often a task that may run twice is run again once the system lost it",
                 least=0,
                 most=1_000_000,
             ),

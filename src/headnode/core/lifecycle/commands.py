@@ -12,6 +12,7 @@ from headnode.core.model.dependencies import Link
 from headnode.core.model.job import JobSpec
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId, Seconds
+from headnode.core.model.reservation import NodeReservation
 from headnode.core.model.template import JobTemplate
 from headnode.core.model.user import User
 

@@ -10,6 +10,7 @@ class JobState(StrEnum):
     """Where a job is in its life."""
 
     CONFIGURING = "configuring"  # created, not yet submitted
+    VALIDATING = "validating"  # submitted; submission filters have not let it into the queue yet
     QUEUED = "queued"  # waiting for resources
     RUNNING = "running"  # holds its allocation
     SUSPENDING = "suspending"  # its processes are being stopped; it holds its allocation until they are
@@ -59,6 +60,7 @@ ACTIVE = frozenset({JobState.RUNNING, JobState.SUSPENDING, JobState.SUSPENDED, J
 
 PEOPLE_SAY = {
     JobState.CONFIGURING: "Not submitted",
+    JobState.VALIDATING: "Queued",
     JobState.QUEUED: "Queued",
     JobState.RUNNING: "Running",
     JobState.SUSPENDING: "Running",

@@ -68,6 +68,7 @@ class Live(msgspec.Struct, frozen=True, kw_only=True):
 
 _HPC_WORDS = {
     "configuring": "Configuring",
+    "validating": "Validating",
     "queued": "Queued",
     "dispatched": "Dispatching",
     "running": "Running",
@@ -81,6 +82,7 @@ _HPC_WORDS = {
 }
 _CCS_WORDS = {
     "configuring": "NotSubmitted",
+    "validating": "Queued",
     "queued": "Queued",
     "dispatched": "Queued",
     "running": "Running",

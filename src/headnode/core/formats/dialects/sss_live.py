@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _WORDS = {
     JobState.CONFIGURING: "NotQueued",
+    JobState.VALIDATING: "Idle",
     JobState.QUEUED: "Idle",
     JobState.RUNNING: "Running",
     JobState.SUSPENDING: "Running",
@@ -36,7 +37,7 @@ _WORDS = {
     JobState.FAILED: "Completed",
     JobState.CANCELED: "Removed",
 }
-_WAITING = (JobState.CONFIGURING, JobState.QUEUED)
+_WAITING = (JobState.CONFIGURING, JobState.VALIDATING, JobState.QUEUED)
 
 
 def with_live(document: Document, live: "Live", spec: JobSpec) -> Document:

@@ -1,0 +1,149 @@
+"""What policies see while activation filters have a say: fewer jobs in the queue, and less that is free.
+
+What is kept for a job is shown as if the job ran there from now on; who blocks the queue stands alone in it
+with those of higher priority; whom filters are asked about, or who rests after an answer, is not in it.
+Source: HPC filters, exit codes 1 and 2.
+"""
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from headnode.core.lifecycle import commands as c
+from headnode.core.lifecycle.allocating import Shares
+from headnode.core.lifecycle.cluster import Cluster
+from headnode.core.lifecycle.filters import ACTIVATION
+from headnode.core.lifecycle.records import JobRecord
+from headnode.core.model.job import JobRequest
+from headnode.core.model.quantities import Instant, JobId
+from headnode.core.scheduling.need import memory_of
+from headnode.core.scheduling.terrain import Ground
+from headnode.core.scheduling.view import NodeView, RunningJob, View, WaitingClass
+from headnode.engine.offers import Offer, Offers, Stage
+
+
+def constrain(view: View, offers: Offers, cluster: Cluster) -> View:
+    """Return what a policy may know of a view; the same object when no filter has a say."""
+    if not cluster.parameters.get(ACTIVATION):
+        return view
+    blocker = offers.blocker(cluster)
+    hidden = _hidden(offers)
+    firm = [offer for offer in offers.of.values() if offer.firm and offer.stage is not Stage.CLEARED]
+    still = {job for job, offer in offers.of.items() if offer.grows and offer.stage is not Stage.CLEARED}
+    still |= offers.resting.keys() & cluster.running
+    if blocker is None and not hidden and not firm and not still:
+        return view
+    changed: dict[str, Any] = {"queue": _line(view, cluster, hidden, blocker)}
+    running = [replace(job, wants=0) if job.job in still else job for job in view.running]
+    if firm:
+        nodes = _nodes_with(view.nodes, firm)
+        running = _running_with(running, firm, cluster, view.now)
+        ground = None if view.ground is None else Ground(nodes, view.terrain())
+        changed |= {"nodes": nodes, "ground": ground, "licences": _licences_with(view.licences, firm)}
+    return replace(view, running=running, **changed)
+
+
+def _hidden(offers: Offers) -> set[JobId]:
+    asked = {job for job, each in offers.of.items() if not each.grows and each.stage is not Stage.CLEARED}
+    return asked | offers.aside | offers.crowded | offers.resting.keys()
+
+
+def _line(
+    view: View, cluster: Cluster, hidden: set[JobId], blocker: JobRecord | None
+) -> Sequence[WaitingClass]:
+    """Return the queue without those that are not considered now."""
+    left_out: dict[JobRequest, set[int]] = {}
+    for job in hidden:
+        record = cluster.jobs.get(job)
+        if record is not None:
+            left_out.setdefault(cluster.request(record), set()).add(job)
+    found = []
+    for each in view.queue:
+        turns: Sequence[Any] = each.turns
+        if blocker is not None:
+            own = cluster.turn(blocker)
+            at = bisect_left(turns, own)
+            last = [own] if at < len(turns) and turns[at] == own else []
+            turns = [*turns[: bisect_left(turns, (own[0],))], *last]
+        without = left_out.get(each.request)
+        if without:
+            turns = [turn for turn in turns if turn[2] not in without]
+        if turns:
+            found.append(each if turns is each.turns else WaitingClass(each.request, turns))
+    return found
+
+
+def _asks(offer: Offer) -> JobRequest:
+    return (
+        offer.request.option(offer.giving.option) if isinstance(offer.giving, c.StartJob) else offer.request
+    )
+
+
+def _nodes_with(nodes: Mapping[str, NodeView], firm: Sequence[Offer]) -> Mapping[str, NodeView]:
+    """Return the nodes with what is held for jobs that have not got it yet."""
+    found = dict(nodes)
+    for offer in firm:
+        request = _asks(offer)
+        for node, count in offer.giving.shares:
+            seen = found.get(node)
+            if seen is not None:
+                found[node] = replace(
+                    seen,
+                    free=max(0, seen.free - count),
+                    jobs=seen.jobs + (not offer.grows),
+                    exclusive_to=offer.job if request.exclusive else seen.exclusive_to,
+                    memory_held=seen.memory_held + count * memory_of(request),
+                )
+    return found
+
+
+def _running_with(
+    running: Sequence[RunningJob], firm: Sequence[Offer], cluster: Cluster, now: Instant
+) -> list[RunningJob]:
+    """Return the running jobs, and with them those that hold an offer, as if they started now."""
+    growing = {offer.job: offer for offer in firm if offer.grows}
+    found = [
+        replace(job, allocation=_merged(job.allocation, growing[job.job].giving.shares))
+        if job.job in growing
+        else job
+        for job in running
+    ]
+    for offer in firm:
+        if not offer.grows:
+            request = _asks(offer)
+            more = request.maximum - offer.units if offer.stage is Stage.KEPT and not request.together else 0
+            found.append(
+                RunningJob(
+                    job=offer.job,
+                    turn=cluster.turn(cluster.jobs[offer.job]),
+                    request=request,
+                    end=Instant(now + request.run_time),
+                    allocation=offer.giving.shares,
+                    wants=max(0, more),
+                )
+            )
+    return found
+
+
+def _merged(one: Shares, other: Shares) -> Shares:
+    both = dict(one)
+    for node, count in other:
+        both[node] = both.get(node, 0) + count
+    return tuple(both.items())
+
+
+def _licences_with(
+    licences: Mapping[str, tuple[int, int]], firm: Sequence[Offer]
+) -> Mapping[str, tuple[int, int]]:
+    if not licences:
+        return licences
+    found = dict(licences)
+    for offer in firm:
+        held = sum(count for _, count in offer.giving.shares)
+        for wish in _asks(offer).licences:
+            if wish.feature in found and (wish.amount is None or not offer.grows):
+                there, free = found[wish.feature]
+                found[wish.feature] = (there, max(0, free - (held if wish.amount is None else wish.amount)))
+    return found

@@ -1,0 +1,59 @@
+"""Filters that answer when the test says so, in place of programs."""
+
+from worlds import ROOT, World
+
+from headnode.core.filtering.activation import Verdict
+from headnode.core.lifecycle import commands as c
+from headnode.core.model.quantities import JobId, Seconds
+from headnode.engine.ports import Question
+
+ACTIVATION, SUBMISSION = "ActivationFilterProgram", "SubmissionFilterProgram"
+
+
+class AskedFilters:
+    """Remembers every question, and what was to be undone."""
+
+    def __init__(self) -> None:
+        self.questions: list[Question] = []
+        self.undone: list[int] = []
+
+    def ask(self, question: Question) -> None:
+        """Remember a question."""
+        self.questions.append(question)
+
+    def undo(self, offer: int) -> None:
+        """Remember what was undone."""
+        self.undone.append(offer)
+
+
+class FilteredWorld(World):
+    """A world whose jobs of the template ``asked`` pass an activation filter; with `everybody`, all do."""
+
+    def __init__(self, *processors: int, everybody: bool = True, **settings: str) -> None:
+        super().__init__(*processors)
+        self.filters = AskedFilters()
+        self.engine.offers.filters = self.filters
+        self.set(ActivationFilterProgram="/opt/pool" if everybody else "template=asked /opt/pool", **settings)
+
+    def set(self, **settings: str) -> None:
+        """Set cluster parameters."""
+        for name, value in settings.items():
+            self.do(c.SetParameter(by=ROOT, name=name, value=value))
+
+    def asked(self, job: JobId) -> Question:
+        """Return the newest question about a job."""
+        return next(q for q in reversed(self.filters.questions) if q.job == job)
+
+    def answer(self, job: JobId, verdict: Verdict, words: str = "because") -> None:
+        """Answer the newest question about a job."""
+        question = self.asked(job)
+        self.do(
+            c.TakeVerdict(
+                job=job,
+                offer=question.offer,
+                verdict=verdict,
+                filter="pool",
+                words=words,
+                hold=Seconds(900.0),
+            )
+        )
