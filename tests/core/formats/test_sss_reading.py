@@ -3,7 +3,7 @@
 import pytest
 
 from headnode.core.formats.fidelity import Awareness, Kind, Report
-from headnode.core.formats.sss import Document, Job, Version, is_job_object, read_document
+from headnode.core.formats.sss import Document, Job, Version, is_job_object, read_document, write_document
 from headnode.core.formats.sss.consumables import Consumable, Resource
 from headnode.core.formats.sss.properties import Kept, Op, Property
 from headnode.core.formats.sss.selections import Aggregation, Selection
@@ -371,6 +371,15 @@ def test_the_old_wrapper_of_node_properties_may_match_names_anywhere_and_passes_
     )
     assert feature.kept == (("odd", "1"),)
     assert speed.xml == "<NodeProperties><Speed>9</Speed></NodeProperties>"
+
+
+def test_node_properties_where_no_node_may_stand_are_kept_as_they_are() -> None:
+    text = "<Data><NodeProperties><Name>n1</Name></NodeProperties><Job><Id>1</Id></Job></Data>"
+    found, report = read_document(text)
+    assert [type(one) for one in found.unknown] == [Kept]
+    assert [item.kind for item in report] == [Kind.NOT_SUPPORTED]
+    for version in Version:
+        assert read_document(write_document(found, version)[0])[0].unknown == found.unknown
 
 
 def test_a_strange_attribute_of_the_old_wrapper_does_not_take_its_features_away() -> None:

@@ -28,11 +28,18 @@ def possible(text: str) -> str:
 def write(root: Element) -> bytes:
     """Return the document, indented, in UTF-8."""
     lines = ['<?xml version="1.0" encoding="utf-8"?>']
-    _lines(root, "", lines)
+    _lines(root, "", lines, short=True)
     return ("\n".join(lines) + "\n").encode()
 
 
-def _lines(element: Element, indent: str, lines: list[str]) -> None:
+def written_inside(element: Element, indent: str) -> str:
+    """Return an element as it stands in a document after `indent`, but with a closing tag in any case."""
+    lines: list[str] = []
+    _lines(element, indent, lines, short=False)
+    return "\n".join(lines).removeprefix(indent)
+
+
+def _lines(element: Element, indent: str, lines: list[str], *, short: bool) -> None:
     start = f"{indent}<{element.name}{written_attributes(element.attributes)}"
     if element.children:
         lines.append(f"{start}>")
@@ -40,9 +47,9 @@ def _lines(element: Element, indent: str, lines: list[str]) -> None:
             if isinstance(child, str):
                 lines.append(f"{indent}  {child}")
             else:
-                _lines(child, f"{indent}  ", lines)
+                _lines(child, f"{indent}  ", lines, short=short)
         lines.append(f"{indent}</{element.name}>")
-    elif element.text:
+    elif element.text or not short:
         lines.append(f"{start}>{escaped(element.text)}</{element.name}>")
     else:
         lines.append(f"{start} />")
@@ -55,6 +62,8 @@ def escaped(text: str) -> str:
 
 def written_attributes(attributes: dict[str, str]) -> str:
     """Return attributes as they stand in a tag; a name ``{namespace}local`` gets a prefix of its own."""
+    if not attributes:
+        return ""
     written = []
     for number, (name, value) in enumerate(attributes.items()):
         namespace, _, local = name[1:].rpartition("}") if name.startswith("{") else ("", "", name)

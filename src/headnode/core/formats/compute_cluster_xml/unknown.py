@@ -3,13 +3,18 @@
 They are kept in the extensions of the job or task under ``<Name>`` and written back.
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from lxml import etree
 
 from headnode.core.formats.compute_cluster_xml.dialects import BY_NAMESPACE
 from headnode.core.formats.compute_cluster_xml.document import parse
-from headnode.core.formats.compute_cluster_xml.markup import escaped, written_attributes
+from headnode.core.formats.compute_cluster_xml.markup import (
+    Element,
+    escaped,
+    written_attributes,
+    written_inside,
+)
 from headnode.core.formats.compute_cluster_xml.names import split_name
 from headnode.core.model.errors import BadRequest
 
@@ -27,6 +32,18 @@ def element_text(element: etree._Element, own: Iterable[str] = ()) -> str:
     return _text(element, {*BY_NAMESPACE, *own})
 
 
+def written_text(element: Element, indent: str) -> str:
+    """Return what `element_text` would make of an element that is written after `indent`."""
+    return written_inside(_own(element), indent)
+
+
+def _own(element: Element) -> Element:
+    """Return an element whose attributes are not of a namespace of job files."""
+    children = [child if isinstance(child, str) else _own(child) for child in element.children]
+    attributes = {_unqualified(name, BY_NAMESPACE): value for name, value in element.attributes.items()}
+    return Element(element.name, attributes, children, element.text)
+
+
 def _text(element: etree._Element, own: set[str]) -> str:
     namespace, local = split_name(str(element.tag))
     foreign = bool(namespace) and namespace not in own
@@ -39,7 +56,7 @@ def _text(element: etree._Element, own: set[str]) -> str:
     return f"<{tag}{written_attributes(declared | attributes)}>{escaped(element.text or '')}{inside}</{tag}>"
 
 
-def _unqualified(attribute: str, own: set[str]) -> str:
+def _unqualified(attribute: str, own: Container[str]) -> str:
     namespace, local = split_name(attribute)
     return local if namespace in own else attribute
 

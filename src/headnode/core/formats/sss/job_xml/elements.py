@@ -5,8 +5,7 @@ Source: SSS 3.1.0, Tables 25-1 to 25-6 and the sections of each element.
 
 import re
 from collections import Counter
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import Iterator, Mapping
 
 from lxml import etree
 from msgspec.structs import replace
@@ -15,9 +14,9 @@ from headnode.core.formats.compute_cluster_xml.markup import written_attributes
 from headnode.core.formats.compute_cluster_xml.unknown import element_text
 from headnode.core.formats.fidelity import Awareness, Kind
 from headnode.core.formats.sss.conditions import Distribution, Extension
-from headnode.core.formats.sss.consumables import Consumable
 from headnode.core.formats.sss.job_xml.attributes_reader import AttributesReader, Fields
 from headnode.core.formats.sss.job_xml.findings import Findings, local
+from headnode.core.formats.sss.job_xml.plain_names import PlainName, plain_names
 from headnode.core.formats.sss.job_xml.shapes import finished, is_amount
 from headnode.core.formats.sss.properties import Kept, Property
 from headnode.core.formats.sss.rows import NODE_PROPERTIES, Place, Row
@@ -31,6 +30,7 @@ from headnode.core.model.errors import BadRequest
 
 _IN_LOWER = {place: {name.lower(): name for name in names} for place, names in SPELLINGS.items()}
 _RANGE = re.compile(r"\[(?:[0-9]{2,5}-[0-9]{1,5}|[0-9]-[0-9]{2,5})\]")
+_WRAPPING = {place for place, names in SPELLINGS.items() if "Node" in names}
 _ANYWHERE = {name for names in SPELLINGS.values() for name in names}
 
 
@@ -43,6 +43,7 @@ class Elements:
         self.first: dict[tuple[Version, str], tuple[etree._Element, Row]] = {}
         self.fragments: list[tuple[str, etree._Element]] = []  # what an Executable means by #id
         self._findings, self._prefix, self._lenient = findings, prefix, lenient
+        self._plain: dict[Place, Mapping[str, PlainName]] = {}
 
     def name(self, element: etree._Element) -> str:
         """Return the name of an element as the tables have it; of one in a foreign namespace, all of it."""
@@ -62,13 +63,40 @@ class Elements:
                 self._findings.add(Kind.TRANSLATED, element, what)
         return child
 
+    def plain_names(self, place: Place) -> Mapping[str, PlainName]:
+        """Return the properties in `place` that may be nothing but text, by the tags of their elements."""
+        found = self._plain.get(place)
+        if found is None:
+            found = self._plain[place] = plain_names(place, self._prefix)
+        return found
+
+    def plain(self, element: etree._Element, name: PlainName) -> Property:
+        """Read a property that has neither attributes nor elements in it.
+
+        Raises:  BadRequest when its content is not of its type.
+        """
+        row = name.row
+        if name.version:
+            self.spoken[name.version] += 1
+            if not name.heard:
+                name.heard = True
+                self.first.setdefault((name.version, name.name), (element, row))
+        text = (element.text or "").strip()
+        try:
+            found = row.shape(name=row.name, value=self._value(row, text))
+        except BadRequest as wrong:
+            self._findings.refuse(wrong.code, element, wrong.what, wrong.fix)
+        if text.startswith("#") and row.name == "Executable":
+            self.fragments.append((text[1:], element))
+        return found
+
     def read(
         self, element: etree._Element, place: Place, inherited: Awareness
     ) -> Iterator[tuple[Property, Row | None]]:
         """Read one element that is no part of its own; NodeProperties may hold several properties."""
         name = self.name(element)
         spelling = SPELLINGS[place].get(name)
-        if spelling is None and name == NODE_PROPERTIES and place is not Place.JOB_GROUP:
+        if spelling is None and name == NODE_PROPERTIES and place in _WRAPPING:
             yield from self._node_properties(element, place, inherited)
             return
         if spelling is None and self._lenient:
@@ -114,12 +142,16 @@ class Elements:
             self._findings.add(Kind.NOTE, element, what)
 
     def refuse_stray_text(self, element: etree._Element) -> None:
-        """Refuse text between elements."""
-        texts = chain([(element.text, element)], ((child.tail, child) for child in element))
-        for text, near in texts:
-            if text and text.strip():
-                what = f"the text {text.strip()[:40]!r} stands between elements"
-                self._findings.refuse("stray-text", near, what, "put it into an element, or take it out")
+        """Refuse text between the elements in an element."""
+        self.refuse_stray(element.text, element)
+        for child in element:
+            self.refuse_stray(child.tail, child)
+
+    def refuse_stray(self, text: str | None, near: etree._Element) -> None:
+        """Refuse text that stands between elements."""
+        if text and not text.isspace():
+            what = f"the text {text.strip()[:40]!r} stands between elements"
+            self._findings.refuse("stray-text", near, what, "put it into an element, or take it out")
 
     def kept(self, element: etree._Element, inside: str = "") -> Kept:
         """Return an element as it is, for writing back; `inside` is a tag to put around it."""
@@ -243,12 +275,3 @@ class Elements:
         elif spelling.alias:
             what = f"element {name!r} is read as {spelling.row.name!r}"
             self._findings.add(Kind.TRANSLATED, element, what)
-
-
-def key_of(found: Property, place: Place, row: Row) -> tuple[object, ...] | None:
-    """Return what may stand only once in a place; None when any number of it may."""
-    if place is Place.REQUESTED:
-        return None
-    if isinstance(found, Consumable):
-        return (row.name, found.metric, getattr(found, "called", ""), getattr(found, "type", ""))
-    return None if row.many else (row.name,)

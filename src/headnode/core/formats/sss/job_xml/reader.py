@@ -3,7 +3,7 @@
 Source: SSS 3.1.0 and SSS 3.0.3.
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any, NoReturn
 
 from lxml import etree
@@ -30,8 +30,9 @@ from headnode.core.formats.sss.job_object import (
 )
 from headnode.core.formats.sss.job_xml.attributes_reader import Fields
 from headnode.core.formats.sss.job_xml.checking import Checks
-from headnode.core.formats.sss.job_xml.elements import Elements, key_of
+from headnode.core.formats.sss.job_xml.elements import Elements
 from headnode.core.formats.sss.job_xml.findings import Findings, local
+from headnode.core.formats.sss.job_xml.plain_names import key_of
 from headnode.core.formats.sss.job_xml.repairs import Mended, mend
 from headnode.core.formats.sss.properties import Envelope, Property
 from headnode.core.formats.sss.rows import Need, Place
@@ -169,8 +170,8 @@ class _Reader:
     def _child(self, element: etree._Element, child: Child, inherited: Awareness) -> Any:
         """Read an element that holds others, or only says which one is meant."""
         struct, reference = _STRUCTS.get(child.place, (Envelope, Reference))
-        text = (element.text or "").strip()
-        if child.reference and not len(element) and text:
+        text = (element.text or "").strip() if child.reference and not len(element) else ""
+        if text:
             fields, _ = self._elements.attributes.of_part(element, inherited)
             return reference(id=text, **fields)
         if not len(element):
@@ -182,19 +183,25 @@ class _Reader:
     def _content(self, element: etree._Element, child: Child, inherited: Awareness) -> Fields:
         """Read what is in an element: properties, and elements that hold others."""
         fields, policy = self._elements.attributes.of_part(element, inherited)
+        elements, place = self._elements, child.place
+        plain = elements.plain_names(place)
         properties: list[Property] = []
         inside: dict[str, list[tuple[etree._Element, Any]]] = {}
-        once: dict[Any, etree._Element] = {}
-        self._elements.refuse_stray_text(element)
+        once: dict[Hashable, etree._Element] = {}
+        elements.refuse_stray(element.text, element)
         for found in element:
-            part = self._elements.child(found, child.place)
-            if part:
+            name = plain.get(found.tag)
+            if name and not found.keys() and not len(found):
+                properties.append(elements.plain(found, name))
+                self._once(found, name.key, once)
+            elif part := elements.child(found, place):
                 self._once(found, None if part.many else part.name, once)
                 inside.setdefault(part.field, []).append((found, self._child(found, part, policy)))
-                continue
-            for one, row in self._elements.read(found, child.place, policy):
-                self._once(found, row and key_of(one, child.place, row), once)
-                properties.append(one)
+            else:
+                for one, row in elements.read(found, place, policy):
+                    self._once(found, row and key_of(one, place, row), once)
+                    properties.append(one)
+            elements.refuse_stray(found.tail, found)
         fields["properties"] = self._checked(element, child, properties)
         return fields | self._gathered(element, child, inside)
 
@@ -223,14 +230,15 @@ class _Reader:
             if len(found) < part.least and not child.defaults:
                 what, fix = f"it holds no {part.name}", f"write a {part.name} in it"
                 self._findings.refuse("missing", element, what, fix)
-            if found:
+            if part.many:
                 self._checks.distinct(found)
+            if found:
                 fields[part.field] = tuple(one for _, one in found) if part.many else found[0][1]
         if child.place is Place.JOB_GROUP:
             self._checks.circle(inside["jobs"], fields.get("job_defaults"))
         return fields
 
-    def _once(self, element: etree._Element, key: Any, once: dict[Any, etree._Element]) -> None:
+    def _once(self, element: etree._Element, key: Hashable, once: dict[Hashable, etree._Element]) -> None:
         """Refuse what stands a second time where it may stand only once."""
         if key is None:
             return

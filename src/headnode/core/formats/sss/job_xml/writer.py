@@ -12,7 +12,7 @@ from headnode.core.formats.compute_cluster_xml.unknown import checked_element
 from headnode.core.formats.fidelity import Item, Kind, Report
 from headnode.core.formats.sss.attributes import BY_SHAPE, absent, attributes_of
 from headnode.core.formats.sss.consumables import Consumable
-from headnode.core.formats.sss.job_object import Document, Entry, File, Part, Reference
+from headnode.core.formats.sss.job_object import Document, Entry, File, Job, Part, Reference, TaskGroup
 from headnode.core.formats.sss.job_xml.shapes import matches_by_op, reads_back_otherwise
 from headnode.core.formats.sss.properties import Envelope, Kept, Op, Property
 from headnode.core.formats.sss.rows import NODE_PROPERTIES, Place, Row
@@ -28,6 +28,12 @@ _AWARENESS = BY_SHAPE[Property]["awarenessPolicy"]
 def write_document(document: Document, version: Version | None = None) -> tuple[bytes, Report]:
     """Write a document in `version`, its own when none is given; say what XML cannot hold."""
     return _Writer(version or document.version).write(document)
+
+
+def written_parts(part: Job | TaskGroup) -> list[Element | str]:
+    """Return the elements of which a job or task group consists, as 3.1.0 writes them."""
+    place, name = (Place.DATA, "Job") if isinstance(part, Job) else (Place.JOB, "TaskGroup")
+    return [one for one in _Writer(Version.V3_1).parts(CHILDREN_OF[place][name], part) if one]
 
 
 class _Writer:
@@ -58,12 +64,16 @@ class _Writer:
         """Write an element that holds others, or only says which one is meant."""
         if isinstance(part, Reference):
             return Element(child.name, self._marks(part), text=self._text(part.id, child.name))
+        return Element(child.name, self._marks(part), self.parts(child, part))
+
+    def parts(self, child: Child, part: Any) -> list[Element | str]:
+        """Write what is in an element that holds others."""
         inside: list[Element | str] = list(self._properties(part.properties, child.place))
         for kind in CHILDREN_OF[child.place].values():
             found = getattr(part, kind.field)
             each = found if kind.many else [found] if found is not None else []
             inside += [self._child(kind, one) for one in each]
-        return Element(child.name, self._marks(part), inside)
+        return inside
 
     def _properties(self, properties: Iterable[Property], place: Place) -> Iterator[Element | str]:
         """Write properties in their order; in 3.0.3, neighbours that are wrapped share a wrapper."""

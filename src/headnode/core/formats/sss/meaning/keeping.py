@@ -9,17 +9,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from headnode.core.formats.compute_cluster_xml.document import parse
-from headnode.core.formats.compute_cluster_xml.unknown import element_key, element_text
+from headnode.core.formats.compute_cluster_xml.unknown import element_key, written_text
 from headnode.core.formats.fidelity import Awareness, Kind
 from headnode.core.formats.sss.conditions import Extension
-from headnode.core.formats.sss.job_object import Document, Job, JobGroup, Scope, TaskGroup
+from headnode.core.formats.sss.job_object import Job, JobGroup, Scope, TaskGroup
 from headnode.core.formats.sss.job_xml.names import is_plain_name
 from headnode.core.formats.sss.job_xml.reader import read_document
-from headnode.core.formats.sss.job_xml.writer import write_document
+from headnode.core.formats.sss.job_xml.writer import written_parts
 from headnode.core.formats.sss.meaning.findings import Findings
 from headnode.core.formats.sss.properties import Property
-from headnode.core.formats.sss.versions import Version
 from headnode.core.model.errors import BadRequest
 
 ATTRIBUTE = "attribute."
@@ -66,22 +64,23 @@ def extensions_of(part: Job | TaskGroup) -> dict[str, str]:
     odd = {f"{ATTRIBUTE}{name}": value for name, value in part.kept}
     if not part.properties and not part.requested:
         return odd
-    text, _ = write_document(Document(entries=(_around(part),)), Version.V3_1)
-    root = parse(text).root
-    while root.tag != type(part).__name__:
-        root = root[-1]
+    indent = "  " if isinstance(part, Job) else "    "  # as deep as it stands in a document
     times: Counter[str] = Counter()
     found = dict(odd)
-    for element in root:
-        name = str(element.tag).rpartition("}")[2]
+    for element in written_parts(part):
+        if isinstance(element, str):
+            name, text = _name_of(element), element
+        else:
+            name, text = element.name, written_text(element, indent)
         times[name] += 1
-        found[element_key(name, times[name])] = element_text(element)
+        found[element_key(name, times[name])] = text
     return found
 
 
-def _around(part: Job | TaskGroup) -> Job:
-    """Return a job in which `part` stands: what may be written depends on the place."""
-    return part if isinstance(part, Job) else Job(task_groups=(part,))
+def _name_of(text: str) -> str:
+    """Return the name of the element that begins `text`, without a prefix."""
+    tag = text[1:].partition(">")[0].partition(" ")[0]
+    return tag.rpartition(":")[2]
 
 
 def kept_job(extensions: Mapping[str, str], where: str, findings: Findings) -> Job:

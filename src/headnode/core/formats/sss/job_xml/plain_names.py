@@ -1,0 +1,54 @@
+"""Properties that are nothing but the text of their element, as nearly all are: found once for each name.
+
+Source: SSS 3.1.0, Tables 25-1 to 25-6.
+"""
+
+from collections.abc import Hashable
+
+import msgspec
+
+from headnode.core.formats.sss.conditions import Extension
+from headnode.core.formats.sss.consumables import Charge, Consumable
+from headnode.core.formats.sss.properties import Property
+from headnode.core.formats.sss.rows import Place, Row
+from headnode.core.formats.sss.selections import Selection
+from headnode.core.formats.sss.streams import Notifications, Stream
+from headnode.core.formats.sss.structured_rows import ADAPTER, NETWORK
+from headnode.core.formats.sss.tables import SPELLINGS
+from headnode.core.formats.sss.versions import Version
+
+_SHAPES = (Property, Charge, Consumable, Selection, Stream, Notifications, Extension)
+"""The structs that need no attribute and no more than their value."""
+
+
+class PlainName(msgspec.Struct):
+    """A name of a property: its row, the version it is of, and what may stand only once; None: any number.
+
+    `heard` is whether the document has it.
+    """
+
+    name: str
+    row: Row
+    version: Version | None
+    key: Hashable
+    heard: bool = False
+
+
+def plain_names(place: Place, prefix: str) -> dict[str, PlainName]:
+    """Return the names of such properties in `place`, by the tags in a namespace that `prefix` says."""
+    return {
+        f"{prefix}{name}": PlainName(
+            name, row, spelling.version, key_of(row.shape(name=row.name), place, row)
+        )
+        for name, spelling in SPELLINGS[place].items()
+        if (row := spelling.row).shape in _SHAPES and row not in (NETWORK, ADAPTER) and not spelling.alias
+    }
+
+
+def key_of(found: Property, place: Place, row: Row) -> Hashable:
+    """Return what may stand only once in a place; None when any number of it may."""
+    if place is Place.REQUESTED:
+        return None
+    if isinstance(found, Consumable):
+        return (row.name, found.metric, getattr(found, "called", ""), getattr(found, "type", ""))
+    return None if row.many else (row.name,)
