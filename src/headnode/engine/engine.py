@@ -132,8 +132,8 @@ class Engine:
     def _attend(self, now: Instant, facts: list[Event]) -> None:
         while self.cluster.touched:
             self._think(c.Attend(job=self.cluster.touched.pop()), now, facts)
-        while self.cluster.bookings.unsettled:
-            self._think(c.AttendReservation(name=self.cluster.bookings.unsettled.pop()), now, facts)
+        for name in sorted(self.cluster.bookings.take_unsettled()):
+            self._think(c.AttendReservation(name=name), now, facts)
             self._attend(now, facts)
 
     def _pass_is_due(self, now: Instant) -> bool:

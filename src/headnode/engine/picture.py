@@ -6,13 +6,14 @@ from types import MappingProxyType
 
 from headnode.core.lifecycle.allocating import exclusive_holder, held_units, idle_units
 from headnode.core.lifecycle.cluster import Cluster
-from headnode.core.lifecycle.records import JobRecord, NodeRecord
+from headnode.core.lifecycle.records import JobRecord, NodeRecord, Run
 from headnode.core.lifecycle.states import JobState
 from headnode.core.model.job import JobRequest
 from headnode.core.model.node import NodeState
 from headnode.core.model.quantities import NEVER, Instant, JobId
 from headnode.core.scheduling.decision import Plan
 from headnode.core.scheduling.need import memory_of
+from headnode.core.scheduling.node_view import Reserved
 from headnode.core.scheduling.terrain import Ground, Terrain
 from headnode.core.scheduling.view import NodeView, RunningJob, View, WaitingClass
 from headnode.engine.settings import Settings
@@ -105,12 +106,14 @@ class Picture:
             before = self._nodes.get(name)
             if name in cluster.nodes:
                 seen = _node(cluster, name, memory.get(name, 0) + aside.get(name, 0), now)
-                if seen.open_for < inf:
+                if seen.open_for < inf or seen.reserved:
                     self._closing.add(name)
                 if before != seen:
                     changed[name] = seen
                 if before is None or before.facts != seen.facts or before.closed != seen.closed:
                     self._terrain, self.freed = None, True
+                elif before.reserved or seen.reserved:
+                    self._terrain, self.freed = None, self.freed or not _as_reserved(before, seen)
                 elif (
                     before.open_for != seen.open_for
                 ):  # less and less, unless somebody has chosen another date
@@ -160,7 +163,18 @@ def _node(cluster: Cluster, name: str, memory_held: int, now: Instant) -> NodeVi
         closed=_closed(node, now),
         memory_held=memory_held,
         open_for=node.closes - now if node.closes > now else inf,
+        reserved=tuple(
+            Reserved(each.key, each.begins - now, each.ends - now, each.at_end == "limit", each.says())
+            for each in cluster.bookings.on.get(name, ())
+            if each.ends > now
+        ),
     )
+
+
+def _as_reserved(before: NodeView, now: NodeView) -> bool:
+    """Return whether a node is reserved for the same times, and open as long: others gain nothing."""
+    told = [(each.says, each.limits) for each in before.reserved]
+    return told == [(each.says, each.limits) for each in now.reserved] and now.open_for <= before.open_for
 
 
 def _closed(node: NodeRecord, now: Instant) -> str:
@@ -181,10 +195,17 @@ def running_job(cluster: Cluster, record: JobRecord) -> RunningJob:
         job=record.id,
         turn=cluster.turn(record),
         request=request,
-        end=NEVER if run.deadline is None else run.deadline,
+        end=_end(cluster, request, run),
         allocation=allocation,
         wants=_wants(cluster, record, request) if record.state is JobState.RUNNING else 0,
     )
+
+
+def _end(cluster: Cluster, request: JobRequest, run: Run) -> Instant:
+    """Return when a job is surely over: at its limit, or with a reservation that takes it along."""
+    end = NEVER if run.deadline is None else run.deadline
+    inside = cluster.bookings.named.get(request.reservation) if request.reservation else None
+    return min(end, inside.ends) if inside is not None and inside.at_end == "cancel" else end
 
 
 def _wants(cluster: Cluster, record: JobRecord, request: JobRequest) -> int:

@@ -8,6 +8,7 @@ from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.events import Place
 from headnode.core.lifecycle.flow import Flow
 from headnode.core.lifecycle.records import JobRecord
+from headnode.core.lifecycle.reserving import must_take
 from headnode.core.lifecycle.room import all_could_run
 from headnode.core.lifecycle.units import processors_for, units_in
 from headnode.core.model.errors import WrongState
@@ -18,7 +19,9 @@ from headnode.core.model.quantities import Instant, JobId
 Shares = tuple[tuple[str, int], ...]
 
 
-def pick(cluster: Cluster, job: JobId, request: JobRequest, shares: Shares, end: Instant) -> Place:
+def pick(
+    cluster: Cluster, job: JobId, request: JobRequest, shares: Shares, now: Instant, end: Instant
+) -> Place:
     """Return numbered processors for the shares, the lowest free numbers first.
 
     `end` is when whatever runs there is surely over.
@@ -26,6 +29,8 @@ def pick(cluster: Cluster, job: JobId, request: JobRequest, shares: Shares, end:
     Raises:  WrongState ``stale-plan`` when the node no longer has them.
     """
     for node, _ in shares:
+        if cluster.bookings.on or request.reservation:
+            must_take(cluster.bookings.on.get(node, ()), request, node, now, end)
         if node in cluster.nodes and cluster.nodes[node].closes < end:
             raise WrongState(code="stale-plan", what=f"node {node!r} closes before job {job} is surely over")
     return tuple((node, tuple(_free(cluster, job, request, node, count)[:count])) for node, count in shares)

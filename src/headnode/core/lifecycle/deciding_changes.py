@@ -8,18 +8,19 @@ import msgspec
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.cluster import Cluster
-from headnode.core.lifecycle.deadlines import check_end_by, check_still_ahead
+from headnode.core.lifecycle.deadlines import check_end_by, check_still_ahead, limit_end
 from headnode.core.lifecycle.deciding_jobs import check_hold, check_privileges, wished_job
 from headnode.core.lifecycle.deciding_templates import refuse_modified
 from headnode.core.lifecycle.events import Event
 from headnode.core.lifecycle.owners import given
 from headnode.core.lifecycle.permission import may_rewrite
 from headnode.core.lifecycle.records import JobRecord, encode_record, encode_spec
+from headnode.core.lifecycle.reserving import check_may_go_in, check_stays_clear
 from headnode.core.lifecycle.states import JobState
 from headnode.core.model.checks import check, check_runnable
 from headnode.core.model.errors import BadRequest, WrongState
 from headnode.core.model.job import Alternative, JobSpec, TaskAlternative
-from headnode.core.model.quantities import Instant
+from headnode.core.model.quantities import NEVER, Instant
 from headnode.core.model.task import SPECIAL
 
 IN_PLACE_WHEN_QUEUED = frozenset(
@@ -27,6 +28,7 @@ IN_PLACE_WHEN_QUEUED = frozenset(
         "priority",
         "hold_until",
         "end_by",
+        "reservation",
         "suspendable",
         "notify_on_start",
         "notify_on_completion",
@@ -78,12 +80,17 @@ def modify(cluster: Cluster, command: c.ModifyJob, now: Instant) -> list[Event]:
         _check_kinds_added(record, cluster.written(record), command)
     if record.state.is_active:
         _check_running(record, command)
+        if cluster.bookings.on and "run_time" in command.fields:
+            end = NEVER if record.run is None else limit_end(spec, record.run)
+            check_stays_clear(cluster.bookings.on, record, cluster.request(record), end)
         check_still_ahead(spec, now)
     if record.state is JobState.QUEUED:
         check_end_by(spec, now)
     if record.state is not JobState.CONFIGURING:
         if not command.by.administrator:
             refuse_modified(cluster, spec)
+        if "reservation" in command.fields:
+            check_may_go_in(cluster.bookings.named, spec, command.by, now)
         check_hold(spec, now)
         check_runnable(spec)
     return [modified, *gift]

@@ -87,7 +87,7 @@ def go_on(cluster: Cluster, command: c.StartJob, record: JobRecord, now: Instant
     if record.holds or sorted(command.shares) != sorted(had):
         raise WrongState(code="stale-plan", what=f"job {record.id} is held, or goes on with what it had only")
     end = Instant(now + cluster.request(record).run_time)
-    free = dict(pick(cluster, record.id, cluster.given(record), had, end))
+    free = dict(pick(cluster, record.id, cluster.given(record), had, now, end))
     allocation: Place = tuple((node, _as_before(cluster, node, places[node], free[node])) for node in places)
     return [e.JobResumed(at=now, job=record.id, allocation=allocation)]
 

@@ -61,6 +61,7 @@ def moved(cluster: Cluster, event: e.NodeFact) -> None:
     known.state = node_target(known.state, event)
     known.since = event.at
     cluster.redraw_nodes.add(event.node)
+    cluster.bookings.look_at(event.node)
     cluster.touched |= cluster.holders.get(event.node, set())  # their tasks may go there now, or no longer
     cluster.pass_needed = True
 
@@ -93,6 +94,7 @@ def removed(cluster: Cluster, event: e.NodeRemoved) -> None:
     known = cluster.node(event.node)
     node_target(known.state, event)
     del cluster.nodes[event.node]
+    cluster.bookings.look_at(event.node)
     cluster.redraw_nodes.add(event.node)
     cluster.free.pop(event.node, None)
     cluster.pass_needed = True

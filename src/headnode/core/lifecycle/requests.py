@@ -72,6 +72,7 @@ def _plain(spec: JobSpec) -> JobRequest:
         memory=spec.process_memory or 0,
         node_share=max((task.minimum for task in spec.tasks if task.exclusive), default=0),
         needs=spec.needs,
+        reservation=spec.reservation.lower(),
     )
 
 

@@ -1,0 +1,107 @@
+"""Nodes reserved in advance: kept for some users or projects, or for nobody, from one instant until another.
+
+Source: SSS 3.1.0, "Reservation": identifier for a reservation used by the job; Maui, advance reservations.
+"""
+
+import re
+from datetime import UTC, datetime
+from typing import Literal
+
+import msgspec
+
+from headnode.core.model.errors import BadRequest
+from headnode.core.model.quantities import Instant
+
+AtEnd = Literal["limit", "run-on", "cancel"]
+"""What becomes of jobs inside: they are over by its end, or go on after it, or are canceled."""
+
+LONGEST_REASON = 500  # characters
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z", re.ASCII)
+_LATEST = 253402300800  # the year 10000
+
+
+class NodeReservation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Whole nodes, and who may run there from `begins` until `ends`; nobody, if none are named."""
+
+    name: str
+    begins: Instant
+    ends: Instant
+    nodes: tuple[str, ...] = ()  # by name, ascending
+    count: int = 0  # so many of any were asked for, and if one leaves another takes its place; 0: these
+    node_groups: tuple[str, ...] = ()  # those of any are in all of these groups
+    features: tuple[str, ...] = ()  # and have all of these features
+    users: tuple[str, ...] = ()
+    projects: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()  # of the operating system
+    members: tuple[str, ...] = ()  # who was in these groups when somebody said so
+    at_end: AtEnd = "limit"
+    automatic: bool = False  # jobs of those who may use it go there without naming it
+    reason: str = ""
+    by: str = ""
+
+    @property
+    def key(self) -> str:
+        """The name as it is compared: in lower case."""
+        return self.name.lower()
+
+    @property
+    def is_maintenance(self) -> bool:
+        """Whether nobody may run there."""
+        return not (self.users or self.projects or self.groups)
+
+    def lets_in(self, user: str, project: str) -> bool:
+        """Return whether a job of this user and project may run there."""
+        return user in self.users or user in self.members or (bool(project) and project in self.projects)
+
+    def meets(self, begins: float, ends: float) -> bool:
+        """Return whether any of this time is its own."""
+        return self.begins < ends and begins < self.ends
+
+    def says(self) -> str:
+        """Return for whom it is and when, such as ``for maintenance (upgrade) from … to … UTC``."""
+        if self.is_maintenance:
+            whom = "maintenance"
+        else:
+            several = [f"group {name}" for name in self.groups] + [
+                f"project {name}" for name in self.projects
+            ]
+            whom = ", ".join((*self.users, *several))
+        begins, ends = moment_in_words(self.begins), moment_in_words(self.ends)
+        return f"for {whom} ({self.name}) from {begins} to {ends} UTC"
+
+
+def moment_in_words(at: float) -> str:
+    """Return an instant to the minute, in UTC."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def check_reservation(wish: NodeReservation, now: Instant) -> None:
+    """Refuse what is no reservation.
+
+    Raises:  BadRequest ``reservation-name``, ``reservation-time``, ``reservation-nodes`` or
+             ``reservation-reason``.
+    """
+    if not _NAME.match(wish.name):
+        raise BadRequest(
+            code="reservation-name",
+            what=f"a reservation cannot be called {wish.name!r}",
+            fix="use up to 64 letters, digits, dots, dashes and underscores, first a letter or digit",
+        )
+    if not 0 <= wish.begins < wish.ends < _LATEST or wish.ends <= now:
+        raise BadRequest(
+            code="reservation-time",
+            what=f"reservation {wish.name!r} would not end after it begins, or is over already",
+            fix="choose an end that is still to come, and after the beginning",
+        )
+    if bool(wish.nodes) == bool(wish.count) or wish.count < 0:
+        raise BadRequest(
+            code="reservation-nodes",
+            what=f"reservation {wish.name!r} names no nodes, or names some and wants any beside",
+            fix="either name them, or say how many of any",
+        )
+    if len(wish.reason) > LONGEST_REASON:
+        raise BadRequest(
+            code="reservation-reason",
+            what=f"the reason has {len(wish.reason)} characters",
+            fix=f"use up to {LONGEST_REASON}",
+        )
