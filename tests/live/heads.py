@@ -1,5 +1,6 @@
 """Real heads for live tests: processes of their own, in a directory of the test."""
 
+import os
 import subprocess
 import sys
 import time
@@ -110,3 +111,15 @@ def real_head(directory: Path, nodes: int = 1, processors: int = 2, listen: str 
         yield head
     finally:
         head.stop()
+
+
+def processes(*words: bytes) -> Iterator[int]:
+    """Yield the processes that have all the words in their command line or environment."""
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit() and int(folder.name) != os.getpid():
+            try:
+                said = (folder / "cmdline").read_bytes() + (folder / "environ").read_bytes()
+            except OSError:
+                continue
+            if all(word in said for word in words):
+                yield int(folder.name)

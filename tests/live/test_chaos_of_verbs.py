@@ -9,7 +9,6 @@ import os
 import random
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,23 +22,11 @@ from headnode.core.lifecycle.fold import apply
 from headnode.core.lifecycle.invariants import check_cluster
 from headnode.core.model.errors import Unavailable
 from headnode.engine.recovery import recover, save
-from heads import RealHead, real_head
+from heads import RealHead, processes, real_head
 
 PATIENCE = 90.0  # seconds for the end of everything
 MEAN_LIFE = 2.5  # seconds from one kill to the next
 OVER = ("Finished", "Failed", "Canceled")
-
-
-def processes(*words: bytes) -> Iterator[int]:
-    """Yield the processes that have all the words in their command line or environment."""
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit() and int(folder.name) != os.getpid():
-            try:
-                said = (folder / "cmdline").read_bytes() + (folder / "environ").read_bytes()
-            except OSError:
-                continue
-            if all(word in said for word in words):
-                yield int(folder.name)
 
 
 class Murderer:

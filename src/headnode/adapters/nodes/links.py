@@ -40,7 +40,7 @@ from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.records import JobRecord, encode_spec
 from headnode.core.model.errors import HeadnodeError, NotAllowed, Unavailable
 from headnode.core.model.node import NodeState
-from headnode.core.model.quantities import NEVER, JobId, Seconds
+from headnode.core.model.quantities import JobId, Seconds
 from headnode.engine.settings import Settings
 
 log = logging.getLogger("headnode.nodes")
@@ -147,6 +147,7 @@ class NodeLinks:
             bound=binds(settings.text("AffinityType"), exclusive=spec.exclusive),
             memory_limited=settings.text("EnforceMemory") == "yes",
             most_processes=int(settings.number("JobProcessLimit")),
+            same_numbers=settings.text("UserMapping") == "name-and-number",
         )
         encoded = _encoder.encode(message)
         mark = zlib.crc32(encoded)
@@ -226,7 +227,7 @@ class NodeLinks:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, node: str, key: str
     ) -> None:
         """Talk to one agent of another machine, who showed the certificate of `node`, until it goes away."""
-        welcome = replace(self._welcome(), state_directory="")
+        welcome = replace(self._welcome(), state_directory="", far=True)
         await self._converse(reader, writer, welcome, _Shown(node, key))
 
     async def _converse(

@@ -1,6 +1,6 @@
 """A job of this cluster, alive or over, as a job file with everything the scheduler knows of it."""
 
-from headnode.apps.server.answers_jobs import progress_of
+from headnode.apps.server.answers_jobs import progress_of, unmade
 from headnode.apps.server.desk import Desk
 from headnode.apps.server.lookups import Found
 from headnode.core.formats.compute_cluster_xml import Live, LiveTask
@@ -77,7 +77,7 @@ def _task(desk: Desk, found: Found, number: int) -> LiveTask:
     task = found.spec.tasks[number - 1]
     progress = progress_of(found.record, found.spec, number)
     state = _state(found, progress)
-    if task.kind is TaskType.SWEEP:
+    if task.kind is not TaskType.BASIC:
         return LiveTask(state=state, submitted=found.record.submitted)
     live = progress.live.get(1)
     row = None if live is not None else desk.lookups.archive.instance(found.record.id, number, 1)
@@ -104,6 +104,8 @@ def _state(found: Found, progress: TaskProgress) -> TaskState:
         return TaskState.CONFIGURING
     if progress.live:
         return TaskState.RUNNING
+    if progress.made is not None and (progress.endless or not progress.made):
+        return unmade(found.record)
     for numbers, state in (
         (progress.queued, TaskState.QUEUED),
         (progress.failed, TaskState.FAILED),

@@ -62,6 +62,8 @@ def _stopping(event: Event) -> str:
     match event:
         case e.JobEnding(requeue=True, by=by):
             return f"Requeue requested by {by}"
+        case e.JobEnding(outcome="finished", by=""):
+            return "All tasks ended"
         case e.JobEnding(outcome=outcome, by=by, force=force, message=message):
             wish = "Finish" if outcome == "finished" else "Cancel"
             return f"{wish} requested{' with force' if force else ''}" + (

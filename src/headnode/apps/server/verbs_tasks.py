@@ -98,7 +98,7 @@ def task_of(found: Found, number: int) -> TaskSpec:
 
 def _task(desk: Desk, found: Found, number: int) -> Object:
     row = None
-    if found.spec.tasks[number - 1].kind is not TaskType.SWEEP:
+    if found.spec.tasks[number - 1].kind is TaskType.BASIC:
         row = desk.lookups.archive.instance(found.record.id, number, 1)
     return show.task_object(found.record, found.spec, number, row, _pending(desk, found, number))
 
@@ -114,19 +114,20 @@ def _one(desk: Desk, found: Found, wish: w.TaskWish) -> tuple[TaskSpec, Object]:
     task = task_of(found, wish.task)
     if wish.instance is None:
         return task, _task(desk, found, wish.task)
-    check_instance(found, task, wish)
+    check_instance(found, wish)
     row = desk.lookups.archive.instance(found.record.id, wish.task, wish.instance)
     pending = _pending(desk, found, wish.task)
     return task, show.instance_object(found.record, found.spec, wish.task, wish.instance, row, pending)
 
 
-def check_instance(found: Found, task: TaskSpec, wish: w.TaskWish) -> None:
+def check_instance(found: Found, wish: w.TaskWish) -> None:
     """Refuse an instance that the task does not have."""
-    if wish.instance is not None and not 1 <= wish.instance <= task.instances:
+    count = show.instances_of(found.record, found.spec, wish.task)
+    if wish.instance is not None and not 1 <= wish.instance <= count:
         raise NotFound(
             code="no-such-instance",
             what=f"task {found.record.id}.{wish.task} has no sub-task {wish.instance}",
-            fix=f"it has sub-tasks 1 to {task.instances}",
+            fix=f"it has sub-tasks 1 to {count}" if count else "it has none yet",
         )
 
 
@@ -181,11 +182,12 @@ async def output(desk: Desk, by: User, wish: w.TaskWish) -> Object:
     """Say where the output of a task lies.  Who reads it does so as himself."""
     found = desk.lookups.job(wish.job)
     spec = task_of(found, wish.task)
-    check_instance(found, spec, wish)
-    if spec.kind is TaskType.SWEEP and wish.instance is None:
+    check_instance(found, wish)
+    if spec.kind is not TaskType.BASIC and wish.instance is None:
+        count = show.instances_of(found.record, found.spec, wish.task)
         raise BadRequest(
             code="which-instance",
-            what=f"task {wish.job}.{wish.task} is a sweep of {spec.instances} sub-tasks",
+            what=f"task {wish.job}.{wish.task} is a {spec.kind.value} task of {count} sub-tasks",
             fix=f"name one, for example {wish.job}.{wish.task}.1",
         )
     instance = wish.instance or 1

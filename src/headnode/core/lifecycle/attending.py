@@ -15,11 +15,10 @@ from headnode.core.lifecycle.dispatching import dispatches
 from headnode.core.lifecycle.events import Event
 from headnode.core.lifecycle.flow import Flow
 from headnode.core.lifecycle.records import JobRecord, Run
+from headnode.core.lifecycle.retries import job_retries
 from headnode.core.lifecycle.states import JobState
 from headnode.core.lifecycle.stays import released_first, releases, see_to_stays
 from headnode.core.model.quantities import Instant
-
-MOST_RETURNS = 3  # to the queue because nodes were lost; HPC Pack JobRetryCount
 
 
 def attend(cluster: Cluster, command: c.Attend, now: Instant) -> list[Event]:
@@ -44,7 +43,7 @@ def attend(cluster: Cluster, command: c.Attend, now: Instant) -> list[Event]:
     ):
         return first
     if stopped and not flow.lanes:
-        return _leave_allocation(record, record.run, now)
+        return _leave_allocation(cluster, record, record.run, now)
     if record.state is not JobState.RUNNING:
         return stand_still(record, now)
     placed = dispatches(cluster, record, now) if flow.ready and not stopped else []
@@ -67,12 +66,12 @@ def _end_if_still(cluster: Cluster, record: JobRecord, run: Run, now: Instant) -
     return [e.JobEnded(at=now, job=record.id, outcome=run.outcome or "canceled", message=record.message)]
 
 
-def _leave_allocation(record: JobRecord, run: Run, now: Instant) -> list[Event]:
+def _leave_allocation(cluster: Cluster, record: JobRecord, run: Run, now: Instant) -> list[Event]:
     """Nothing of a job that starts nothing new runs any more: it ends, or goes back to the queue."""
     if not run.requeue:
         outcome = run.outcome or "canceled"
         return [e.JobEnded(at=now, job=record.id, outcome=outcome, message=record.message)]
-    if run.returns < MOST_RETURNS:
+    if run.returns < job_retries(cluster):
         return [e.JobReturned(at=now, job=record.id, message=record.message)]
     message = f"{record.message}, after {run.returns} returns to the queue"
     return [

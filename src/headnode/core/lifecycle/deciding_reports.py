@@ -19,7 +19,6 @@ from headnode.core.model.quantities import Instant
 from headnode.core.model.task import SPECIAL, TaskSpec
 
 
-
 def started(cluster: Cluster, command: c.ReportStarted, now: Instant) -> list[Event]:
     """Note which attempts run."""
     record = cluster.jobs.get(command.job)

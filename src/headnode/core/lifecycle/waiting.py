@@ -8,7 +8,7 @@ import msgspec
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.flow import Flow
 from headnode.core.lifecycle.gang import TAKE_TASKS, has_parts
-from headnode.core.lifecycle.records import JobRecord
+from headnode.core.lifecycle.records import JobRecord, Stay
 from headnode.core.lifecycle.states import JobState
 from headnode.core.model.node_needs import ANY_NODE
 from headnode.core.model.node_objections import objection
@@ -28,7 +28,8 @@ def task_reasons(cluster: Cluster, record: JobRecord, index: int) -> list[TaskRe
     if record.state is not JobState.RUNNING or record.run is None:
         return [TaskReason("job", f"its job is {record.state.value}")] if not record.state.is_final else []
     flow = cluster.flow(record.id)
-    if not record.run.tasks[index].queued:
+    waits = record.run.tasks[index].endless and not record.run.tasks[index].live
+    if not record.run.tasks[index].queued and not waits:
         return []
     awaited = flow.awaited(index) if index in flow.blocks else []
     if awaited:
@@ -44,6 +45,9 @@ def _dependency(left: int, key: str | int) -> TaskReason:
 
 def _room(cluster: Cluster, record: JobRecord, index: int) -> TaskReason:
     flow = cluster.flow(record.id)
+    unready = [node for node in flow.run.allocation if not flow.is_usable(node)]
+    if flow.tends_nodes and unready:
+        return _unready(flow, unready)
     if has_parts(flow):
         return _gang(cluster, flow, index)
     task = flow.spec.tasks[index]
@@ -67,12 +71,22 @@ def _room(cluster: Cluster, record: JobRecord, index: int) -> TaskReason:
             f"its {task.minimum} processes are to lie on nodes in a way for which there is no room yet; "
             f"{free} of the job's {held} processors are free",
         )
+    if flow.run.tasks[index].endless and free >= task.minimum:
+        return TaskReason("service", "its program ended within a second; it starts again a second later")
     unit = flow.spec.unit.value
     return TaskReason(
         "processors",
         f"it needs {task.minimum} {unit}{'s' if task.minimum != 1 else ''}; "
         f"{free} of the job's {held} processors are free",
     )
+
+
+def _unready(flow: Flow, nodes: list[str]) -> TaskReason:
+    """Tasks wait for nodes that are being prepared, or released."""
+    leaving = flow.run.stays.get(nodes[0]) in (Stay.LEAVING, Stay.LEFT)
+    index, done = (flow.release, "released") if leaving else (flow.prep, "prepared")
+    task = f" by task {index + 1}" if index is not None else ""
+    return TaskReason("preparing", f"it waits until {', '.join(nodes)} is {done}{task}", nodes[0])
 
 
 def _gang(cluster: Cluster, flow: Flow, index: int) -> TaskReason:

@@ -1,0 +1,55 @@
+"""How often what the system lost is tried again: cluster parameters, in force at once."""
+
+import pytest
+from worlds import ROOT, World
+
+from headnode.core.lifecycle import commands as c
+from headnode.core.lifecycle.states import JobState
+from headnode.core.model.errors import BadRequest
+from headnode.core.model.task import TaskSpec
+from headnode.engine.settings import check_parameter
+
+RERUNNABLE = TaskSpec(command="x", rerunnable=True)
+
+
+def told(world: World, name: str, value: str | None) -> None:
+    world.do(c.SetParameter(by=ROOT, name=name, value=value))
+
+
+@pytest.mark.parametrize("allowed", [None, "0", "1", "5"])
+def test_a_lost_task_runs_again_as_often_as_the_parameter_says(allowed: str | None) -> None:
+    world = World(1)
+    job = world.submit(RERUNNABLE)
+    told(world, "TaskRetryCount", "7")
+    told(world, "TaskRetryCount", allowed)
+    losses = 0
+    while world.record(job).state is JobState.RUNNING:
+        world.end(job, 1, kind="lost")
+        losses += 1
+    assert losses == int(allowed or 3) + 1
+    assert world.record(job).state is JobState.FAILED
+
+
+@pytest.mark.parametrize("allowed", [None, "0", "2"])
+def test_a_job_goes_back_to_the_queue_as_often_as_the_parameter_says(allowed: str | None) -> None:
+    world = World(1)
+    told(world, "JobRetryCount", allowed)
+    told(world, "TaskRetryCount", "100")
+    job = world.submit(RERUNNABLE)
+    returns = 0
+    while True:
+        world.do(c.NodeVanished(node="node1"), c.GiveUpNode(node="node1"))
+        if world.record(job).state is not JobState.QUEUED:
+            break
+        returns += 1
+        world.do(c.RegisterNode(facts=world.cluster.nodes["node1"].facts))
+    assert returns == int(allowed or 3)
+    assert world.record(job).state is JobState.FAILED
+    assert "returns to the queue" in world.record(job).message
+
+
+@pytest.mark.parametrize("name", ["JobRetryCount", "TaskRetryCount"])
+def test_a_retry_count_below_zero_is_refused(name: str) -> None:
+    assert check_parameter(name, "0").name == name
+    with pytest.raises(BadRequest, match=f"{name} cannot be '-1'"):
+        check_parameter(name, "-1")
