@@ -288,6 +288,7 @@ class Welcome(Message, frozen=True):
     heartbeat: Seconds
     grace: Seconds
     state_directory: str = ""  # of the head, when its tasks may reach it there
+    far: bool = False  # the head is on another machine: users are known by their names
 
 
 class OpenJob(Message, frozen=True):
@@ -308,6 +309,7 @@ class OpenJob(Message, frozen=True):
     bound: bool = False  # its tasks run on their own processors only
     memory_limited: bool = True  # its tasks get no more memory than they ask for
     most_processes: int = 0  # of all its tasks on one node, with threads; 0: not limited
+    same_numbers: bool = False  # on another machine its user must have the number that he has on the head's
 
 
 class Run(Message, frozen=True):

@@ -15,11 +15,12 @@ from headnode.apps.agent.launch_places import LaunchPlaces
 from headnode.apps.agent.launching import Launching
 from headnode.apps.agent.ledger import Entry
 from headnode.apps.agent.orders import Orders
-from headnode.apps.agent.places import Places, may_run_as
+from headnode.apps.agent.places import Places
 from headnode.apps.agent.results import Results
 from headnode.apps.agent.shepherds import Shepherds
 from headnode.apps.agent.taken import Taken
 from headnode.apps.agent.task_terminals import size_in_words
+from headnode.apps.agent.users import as_here
 from headnode.core.model.errors import Unavailable
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId, Seconds
@@ -108,13 +109,15 @@ class Jobs:
         if message == job.opened:
             return
         job.opened, job.orders = message, None
-        if not may_run_as(message.uid):
-            return
+        try:
+            here = as_here(message, self.name, far=self.head.far)
+        except Unavailable:
+            return  # whoever is to run there hears why
         try:
             self._places.keep(message)
             tended = job.at_work
             if tended is None:
-                self._order_shepherd(job, message)
+                self._order_shepherd(job, here)
             else:
                 tended.say(told.deadline_message(_finite(message.deadline), self.head.grace))
         except (OSError, Unavailable) as error:
@@ -174,15 +177,10 @@ class Jobs:
         opened = job.opened
         if opened is None:
             raise Unavailable(code="not-open", what=f"job {job.id} is not open on node {self._facts.name!r}")
-        if not may_run_as(opened.uid):
-            raise Unavailable(
-                code="other-user",
-                what=f"the agent of node {self._facts.name!r} cannot run programs as {opened.owner!r}",
-                fix="start the agent as root, or submit as the user who started it",
-            )
-        tended = job.at_work or self._order_shepherd(job, opened)
+        here = as_here(opened, self.name, far=self.head.far)
+        tended = job.at_work or self._order_shepherd(job, here)
         if job.orders is None:
-            job.orders = Orders(opened, self._facts, self.head, tended.marker)
+            job.orders = Orders(here, self._facts, self.head, tended.marker)
         if not job.orders.has(task):
             raise Unavailable(code="no-such-task", what=f"job {job.id} has no task {task}")
         return tended, job.orders

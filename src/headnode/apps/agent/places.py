@@ -1,7 +1,6 @@
 """Where an agent keeps things below its state directory."""
 
 import contextlib
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -90,8 +89,3 @@ class Places:
 
     def _opened(self, job: JobId) -> Path:
         return self.jobs / f"{job}.job"
-
-
-def may_run_as(uid: int) -> bool:
-    """Tell whether we can run programs as this user."""
-    return os.geteuid() in (0, uid)

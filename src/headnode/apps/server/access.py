@@ -48,7 +48,7 @@ ACCESS: Mapping[str, Access] = MappingProxyType(
         "create_job": _MAKES,
         "run_everywhere": _ADMINISTERS,
         "run_here": Access(Who.ADMINISTRATOR),  # a part of what was asked for
-        "shell": _SEES_TO,
+        "shell": Access(Who.OWNER, changes=True),
         "submit_job": _MAKES,
         "check_job": _LOOKS,
         "add_tasks": Access(Who.OWNER, changes=True),
@@ -96,6 +96,10 @@ ACCESS: Mapping[str, Access] = MappingProxyType(
         "tokens": _LOOKS,
         "revoke_token": _MAKES,
         "audit": Access(Who.ADMINISTRATOR),
+        "templates": _LOOKS,
+        "template": _LOOKS,
+        "set_template": _ADMINISTERS,
+        "remove_template": _ADMINISTERS,
         "down": _ADMINISTERS,
     }
 )

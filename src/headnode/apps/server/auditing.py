@@ -25,14 +25,14 @@ def entry(
     said |= {name: fields[name] for name in _ABOUT if _is_plain(fields.get(name))}
     if isinstance(values := fields.get("values"), dict):
         said["parameters"] = {str(name): value for name, value in values.items()}
-    if isinstance(terms := fields.get("terms"), dict) and "user" in terms:
-        said["user_asked"] = terms["user"]
+    if isinstance(terms := fields.get("terms"), dict) and _is_plain(terms.get("user")):
+        said.setdefault("owner", terms["user"])
     return said | {"outcome": outcome}
 
 
 def about_answer(answer: dict[str, Any]) -> dict[str, Any]:
     """Return what an answer tells of the thing that was made or changed."""
-    return {name: answer[name] for name in ("job", "jobs", "token") if _is_plain(answer.get(name))}
+    return {name: answer[name] for name in ("job", "jobs", "owner", "token") if _is_plain(answer.get(name))}
 
 
 def _is_plain(value: object) -> bool:

@@ -6,7 +6,7 @@ from typing import Protocol
 from headnode.adapters.identity.peer import peer_ids, user_name
 from headnode.adapters.identity.users import Account, account
 from headnode.apps.server.desk import Desk
-from headnode.apps.server.roles import Person, Roles
+from headnode.apps.server.roles import Roles
 from headnode.core.lifecycle.tokens import valid
 from headnode.core.model.errors import NotAllowed, NotFound
 from headnode.core.model.user import User
@@ -33,11 +33,11 @@ class LocalCaller:
     def __init__(self, roles: Roles, writer: asyncio.StreamWriter) -> None:
         pid, uid, gid = peer_ids(writer.get_extra_info("socket"))
         self.origin = f"pid {pid}"
-        self._roles, self._person = roles, Person(Account(user_name(uid), uid, gid))
+        self._roles, self._account = roles, Account(user_name(uid), uid, gid)
 
     def user(self) -> User:
         """Return who he is now."""
-        return self._roles.of(self._person)
+        return self._roles.of(self._account)
 
 
 class TokenCaller:
@@ -53,7 +53,7 @@ class TokenCaller:
         self._desk, self._roles, self._digest, self.origin = desk, roles, digest, address
         name = valid(desk.cluster, digest, desk.now()).user
         try:
-            self._person = Person(account(name))
+            self._account = account(name)
         except NotFound:
             raise NotAllowed(
                 code="token",
@@ -67,4 +67,4 @@ class TokenCaller:
         Raises:  NotAllowed ``token``.
         """
         valid(self._desk.cluster, self._digest, self._desk.now())
-        return self._roles.of(self._person)
+        return self._roles.of(self._account)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from headnode.apps.server.desk import Desk
+from headnode.apps.server.named_users import users_named
 from headnode.core.formats.fidelity import Item
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.events import JobCreated
@@ -27,7 +28,12 @@ def creation(desk: Desk, by: User, described: Described, *, submit: bool) -> c.C
     """Return the wish to make all jobs in one step."""
     ended = desk.lookups.ended_parents(*described.specs)
     return c.CreateJobs(
-        by=by, specs=tuple(described.specs), links=tuple(described.links), submit=submit, parents=ended
+        by=by,
+        specs=tuple(described.specs),
+        links=tuple(described.links),
+        submit=submit,
+        parents=ended,
+        known=users_named(by, described.specs),
     )
 
 

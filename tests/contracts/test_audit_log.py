@@ -1,0 +1,127 @@
+"""The audit log: what is said to be written is there, whatever becomes of its file."""
+
+import asyncio
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headnode.adapters.identity import audit_log
+from headnode.adapters.identity.audit_log import AuditLog
+from headnode.apps.server.audit_pages import PIECE, lines_from_end, page
+from headnode.core.model.errors import NotFound, Unavailable
+
+
+def written(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_each_entry_is_a_line_of_a_file_for_its_owner_alone(tmp_path: Path) -> None:
+    async def write() -> None:
+        log = AuditLog(tmp_path / "audit.log")
+        log.make_ready()
+        await asyncio.gather(*(log.append({"job": job}) for job in range(50)))
+        log.close()
+
+    asyncio.run(write())
+    assert [entry["job"] for entry in written(tmp_path / "audit.log")] == list(range(50))
+    assert stat.S_IMODE((tmp_path / "audit.log").stat().st_mode) == 0o600
+
+
+def test_what_was_written_before_stays(tmp_path: Path) -> None:
+    async def write(number: int) -> None:
+        log = AuditLog(tmp_path / "audit.log")
+        await log.append({"n": number})
+        log.close()
+
+    asyncio.run(write(1))
+    asyncio.run(write(2))
+    assert [entry["n"] for entry in written(tmp_path / "audit.log")] == [1, 2]
+
+
+def test_a_file_that_was_moved_away_is_followed_by_a_new_one(tmp_path: Path) -> None:
+    path = tmp_path / "audit.log"
+
+    async def write() -> None:
+        log = AuditLog(path)
+        await log.append({"n": 1})
+        path.rename(tmp_path / "audit.log.1")
+        log.make_ready()
+        await log.append({"n": 2})
+        log.close()
+
+    asyncio.run(write())
+    assert [entry["n"] for entry in written(path)] == [2]
+    assert [entry["n"] for entry in written(tmp_path / "audit.log.1")] == [1]
+
+
+def test_nothing_is_changed_while_it_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "audit.log").mkdir()
+    with pytest.raises(Unavailable) as refused:
+        AuditLog(tmp_path / "audit.log").make_ready()
+    assert refused.value.code == "audit"
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("")
+    (tmp_path / "audit.log").symlink_to(tmp_path / "precious")
+    with pytest.raises(Unavailable):
+        AuditLog(tmp_path / "audit.log").make_ready()
+    assert not (tmp_path / "precious").read_text()
+
+
+def test_nothing_is_changed_when_there_is_no_room_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit_log, "ROOM", 1 << 62)  # no disk has that
+    with pytest.raises(Unavailable) as refused:
+        AuditLog(tmp_path / "audit.log").make_ready()
+    assert "room" in refused.value.what
+
+
+def test_a_line_that_came_too_late_is_written_when_it_can_be(tmp_path: Path) -> None:
+    path = tmp_path / "audit.log"
+
+    async def write() -> None:
+        log = AuditLog(path)
+        await log.append({"n": 1})
+        path.unlink()
+        path.mkdir()
+        with pytest.raises(Unavailable) as late:
+            await log.append({"n": 2})
+        assert late.value.code == "audit-late"
+        with pytest.raises(Unavailable):
+            log.make_ready()
+        path.rmdir()
+        log.make_ready()
+        await log.append({"n": 3})
+        log.close()
+
+    asyncio.run(write())
+    assert [entry["n"] for entry in written(path)] == [2, 3]
+
+
+@pytest.mark.parametrize("size", [0, 1, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE])
+def test_lines_come_from_the_end_whatever_their_length(tmp_path: Path, size: int) -> None:
+    lines = [b"a" * size + b"!", b"b", b"c" * (size // 2) + b"?"]
+    (tmp_path / "log").write_bytes(b"\n".join(lines) + b"\n")
+    assert list(lines_from_end(tmp_path / "log")) == lines[::-1]
+
+
+def test_pages_are_chosen_by_job_user_time_and_number(tmp_path: Path) -> None:
+    path = tmp_path / "audit.log"
+    entries = [
+        {"when": "2026-01-01T00:00:00.000+00:00", "user": "ada", "job": 1},
+        {"when": "2026-01-02T00:00:00.000+00:00", "user": "bob", "jobs": [1, 2]},
+        {"when": "2026-01-03T00:00:00.000+00:00", "user": "root", "owner": "ada", "job": 3},
+    ]
+    path.write_text("".join(json.dumps(entry) + "\n" for entry in entries) + '{"when": "torn')
+    assert page(path) == entries
+    assert page(path, job=1) == entries[:2]
+    assert page(path, user="ada") == [entries[0], entries[2]]
+    assert page(path, since="2026-01-02") == entries[1:]
+    assert page(path, limit=1) == entries[2:]
+    with pytest.raises(NotFound):
+        page(tmp_path / "none")

@@ -1,0 +1,197 @@
+"""Every verb against every role: the table of who may is what happens, and changes are written down."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_local_socket import Peer, Scene, run
+
+from headnode.adapters.identity.users import Account
+from headnode.adapters.nodes.sockets import listen
+from headnode.apps.server.access import ACCESS, Who, access_to
+from headnode.apps.server.conversation import Conversation
+from headnode.apps.server.requests import STREAMING, VERBS, WATCH
+from headnode.core.lifecycle import commands as c
+from headnode.core.model.job import JobSpec
+from headnode.core.model.task import TaskSpec
+from headnode.core.model.user import User
+
+OWNER = User(name="ada", uid=1001, gid=1001)
+OTHER = User(name="bob", uid=1002, gid=1002)
+OPERATOR = User(name="olga", uid=1003, gid=1003, operator=True)
+ADMINISTRATOR = User(name="root", uid=0, gid=0, administrator=True)
+ROLES = (OWNER, OTHER, OPERATOR, ADMINISTRATOR)
+EVERY_VERB = (*VERBS, WATCH, *STREAMING)
+PERMISSION = {"not-owner", "not-administrator", "not-operator"}
+MAY = {
+    Who.EVERYBODY: ROLES,
+    Who.OVERSEER: (OWNER, OPERATOR, ADMINISTRATOR),
+    Who.OWNER: (OWNER, ADMINISTRATOR),
+    Who.OPERATOR: (OPERATOR, ADMINISTRATOR),
+    Who.ADMINISTRATOR: (ADMINISTRATOR,),
+}
+ABOUT: dict[str, dict[str, Any]] = {
+    "modify_job": {"terms": {"priority": "BelowNormal"}},
+    "add_tasks": {"tasks": [{"command": "true"}]},
+    "cancel_task": {"task": 1},
+    "requeue_task": {"task": 1},
+    "read_output": {"task": 1},
+    "set_params": {"values": {"SchedulingDepth": "7"}},
+}
+"""What a verb is asked with, beside the job that it is about."""
+GROUPS = ("submit_group", "cancel_group", "finish_group")
+
+
+class As:
+    """Somebody who asks."""
+
+    origin, near = "a test", True
+
+    def __init__(self, user: User) -> None:
+        self._user = user
+
+    def user(self) -> User:
+        return self._user
+
+
+@asynccontextmanager
+async def asking(scene: Scene, by: User) -> AsyncIterator[Peer]:
+    """Let somebody talk to the head."""
+
+    over = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await Conversation(scene.desk, scene.watchers, As(by), (reader, writer)).go_on()
+        except ConnectionError:
+            pass  # the one who asks has heard enough
+        finally:
+            writer.close()
+            over.set()
+
+    path = scene.state / f"{by.name}.sock"
+    async with await asyncio.start_unix_server(serve, sock=listen(path, 0o600)):
+        reader, writer = await asyncio.open_unix_connection(str(path))
+        try:
+            yield Peer(reader, writer)
+        finally:
+            writer.close()
+            await over.wait()
+
+
+async def job_of_the_owner(scene: Scene, verb: str) -> int:
+    """Return a job of the owner's, in a group, in a state in which the verb means something."""
+    spec = JobSpec(tasks=(TaskSpec(command="true", rerunnable=True),), job_group="g", suspendable=True)
+    made = c.CreateJob(by=OWNER, spec=spec, submit=verb not in ("submit_job", "submit_group"))
+    return int((await scene.inbox.ask(made))[0].job)  # type: ignore[union-attr]
+
+
+def question(verb: str, job: int) -> dict[str, Any]:
+    if verb in GROUPS:
+        return {"do": verb, "group": "g", "owner": OWNER.name}
+    needs_job = access_to(verb).who in (Who.OVERSEER, Who.OWNER)
+    return {"do": verb, **({"job": job} if needs_job else {}), **ABOUT.get(verb, {})}
+
+
+def codes(answer: dict[str, Any]) -> set[str]:
+    """Return why anything was refused."""
+    if not answer["ok"]:
+        return {answer["code"]}
+    return {each["code"] for each in answer.get("refused") or () if isinstance(each, dict)}
+
+
+def test_every_verb_has_a_row() -> None:
+    assert set(EVERY_VERB) == set(ACCESS)
+
+
+@pytest.mark.parametrize("verb", EVERY_VERB)
+@pytest.mark.parametrize("by", ROLES, ids=lambda user: user.name)
+def test_who_may_use_a_verb_is_whom_the_table_names(tmp_path: Path, verb: str, by: User) -> None:
+    async def story(scene: Scene) -> None:
+        job = await job_of_the_owner(scene, verb)
+        async with asking(scene, by) as peer:
+            answer = await peer.ask(**question(verb, job))
+        assert bool(codes(answer) & PERMISSION) == (by not in MAY[access_to(verb).who]), answer
+
+    run(tmp_path, story)
+
+
+def entries(scene: Scene) -> list[dict[str, Any]]:
+    path = scene.state / "audit.log"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+@pytest.mark.parametrize("verb", EVERY_VERB)
+@pytest.mark.parametrize("by", [OTHER, ADMINISTRATOR], ids=lambda user: user.name)
+def test_what_changes_something_and_what_was_not_allowed_is_written_down(
+    tmp_path: Path, verb: str, by: User
+) -> None:
+    async def story(scene: Scene) -> None:
+        job = await job_of_the_owner(scene, verb)
+        async with asking(scene, by) as peer:
+            answer = await peer.ask(**question(verb, job))
+        expected = access_to(verb).changes or bool({answer.get("code")} & PERMISSION)
+        found = entries(scene)
+        assert len(found) == expected, found
+        for entry in found:
+            assert (entry["user"], entry["uid"], entry["verb"]) == (by.name, by.uid, verb)
+            assert entry["outcome"] == ("done" if answer["ok"] else answer["code"])
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize("verb", [verb for verb in EVERY_VERB if access_to(verb).changes])
+def test_nothing_is_changed_that_cannot_be_written_down(tmp_path: Path, verb: str) -> None:
+    async def story(scene: Scene) -> None:
+        job = await job_of_the_owner(scene, verb)
+        (tmp_path / "audit.log").mkdir()
+        before = scene.engine.number
+        async with asking(scene, ADMINISTRATOR) as peer:
+            assert await peer.refused(**question(verb, job)) == "audit"
+            assert await peer.done(do="job", job=job)
+        assert scene.engine.number == before
+
+    run(tmp_path, story)
+
+
+def test_the_log_says_what_a_request_was_about(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        async with asking(scene, ADMINISTRATOR) as peer:
+            job = (await peer.done(do="submit_job", tasks=[{"command": "echo secret"}]))["job"]
+            await peer.done(do="cancel_job", job=job, message="no")
+            await peer.done(do="set_params", values={"SchedulingDepth": "7"})
+            await peer.done(do="drain_node", node="n1", reason="dust")
+            assert await peer.refused(do="job", job=99) == "no-such-job"
+            shown = (await peer.done(do="audit", job=job))["entries"]
+        about = ("verb", "job", "node", "parameters")
+        said = [tuple(entry.get(name) for name in about) for entry in entries(scene)]
+        assert said == [
+            ("submit_job", job, None, None),
+            ("cancel_job", job, None, None),
+            ("set_params", None, None, {"SchedulingDepth": "7"}),
+            ("drain_node", None, "n1", None),
+        ]
+        assert shown == entries(scene)[:2]
+        assert "secret" not in (scene.state / "audit.log").read_text()
+        assert {entry["from"] for entry in entries(scene)} == {"a test"}
+
+    run(tmp_path, story)
+
+
+def test_roles_are_given_and_taken_by_parameters_at_once(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        person = Account("nobody-here", 4242, 4242)
+        assert scene.desk.roles.of(person).role == "user"
+        for parameter, role in (("Operators", "operator"), ("Administrators", "administrator")):
+            command = c.SetParameter(by=ADMINISTRATOR, name=parameter, value="ann, nobody-here")
+            await scene.inbox.ask(command)
+            assert scene.desk.roles.of(person).role == role
+        for parameter in ("Operators", "Administrators"):
+            await scene.inbox.ask(c.SetParameter(by=ADMINISTRATOR, name=parameter, value=None))
+        assert scene.desk.roles.of(person).role == "user"
+
+    run(tmp_path, story)
