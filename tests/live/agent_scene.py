@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any
 
 import msgspec
+import pytest
 
 from headnode.adapters.nodes import messages as m
 from headnode.core.launching.output import captured_path
@@ -138,17 +139,25 @@ class Head:
     # What tests ask for.
 
     def open(
-        self, spec: JobSpec, job: JobId = JOB, uid: int | None = None, deadline: Instant = NEVER
+        self,
+        spec: JobSpec,
+        job: JobId = JOB,
+        uid: int | None = None,
+        deadline: Instant = NEVER,
+        **more: Any,
     ) -> None:
         self.spec = spec
         who = os.getuid() if uid is None else uid
         gid = os.getgid() if uid is None else uid
         place = ((NODE, (0, 1)),)
         opened = m.OpenJob(job, "owner", who, gid, encode_spec(spec), place, deadline)
-        self.say(msgspec.structs.replace(opened, suspendable=spec.suspendable))
+        self.say(msgspec.structs.replace(opened, suspendable=spec.suspendable, **more))
 
-    def run(self, task: int, *attempts: tuple[int, int], processor: int = 0, job: JobId = JOB) -> None:
-        self.say(m.Run(job, task, ((NODE, (processor,)),), attempts))
+    def run(
+        self, task: int, *attempts: tuple[int, int], processor: int | tuple[int, ...] = 0, job: JobId = JOB
+    ) -> None:
+        processors = (processor,) if isinstance(processor, int) else processor
+        self.say(m.Run(job, task, ((NODE, processors),), attempts))
 
     def result(self, task: int, instance: int = 1, attempt: int = 1) -> m.Result:
         """Wait for a result and return it; there must be only one story about it."""
@@ -183,6 +192,8 @@ class Scene:
         self.python = sys.executable
         self.user: int | None = None  # who the agent is; None: who we are
         self.suspendable = False  # the jobs
+        self.options: list[str] = []  # what the agent is told besides
+        self.before: list[str] = []  # what starts the agent; nothing: we do
 
     def start(self) -> None:
         """Start an agent and wait until the head knows it."""
@@ -194,7 +205,7 @@ class Scene:
         """Start an agent."""
         with (self.folder / "agent.log").open("ab") as log:
             arguments = ["--head", str(self.head.path), "--state", str(self.state), "--name", NODE]
-            command = [self.python, "-m", "headnode.apps.agent", *arguments]
+            command = [*self.before, self.python, "-m", "headnode.apps.agent", *arguments, *self.options]
             self.agent = subprocess.Popen(
                 command, stdout=log, stderr=log, user=self.user, env={**os.environ, **PATHS}
             )
@@ -297,3 +308,16 @@ def xargs_rate(count: int) -> float:
     assert xargs is not None
     subprocess.run([xargs, "-P2", "-n1", "/bin/true"], input=numbers, check=True)
     return count / (time.monotonic() - began)
+
+
+def a_python_for(uid: int) -> str:
+    """Return a Python that the user can run with what the agent imports: ours may lie in root's own home."""
+    for python in (sys.executable, "/usr/bin/python3"):
+        try:
+            subprocess.run(
+                [python, "-c", "import headnode.apps.agent.agent"], user=uid, check=True, env=PATHS
+            )
+        except (OSError, subprocess.CalledProcessError):
+            continue
+        return python
+    pytest.skip("the user nobody can run no Python that has what the agent needs")

@@ -2,7 +2,6 @@
 
 import os
 import pwd
-import subprocess
 import sys
 import tempfile
 import time
@@ -10,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from agent_scene import JOB, PATHS, Scene
+from agent_scene import JOB, Scene, a_python_for
 
 from headnode.adapters.nodes import messages as m
 from headnode.core.model.job import JobSpec
@@ -298,19 +297,6 @@ def test_a_job_runs_as_its_user_with_files_that_belong_to_them(scene: Scene) -> 
         assert journals
         assert {each.stat().st_uid for each in journals} == {0}
         scene.head.close_job()
-
-
-def a_python_for(uid: int) -> str:
-    """Return a Python that the user can run with what the agent imports: ours may lie in root's own home."""
-    for python in (sys.executable, "/usr/bin/python3"):
-        try:
-            subprocess.run(
-                [python, "-c", "import headnode.apps.agent.agent"], user=uid, check=True, env=PATHS
-            )
-        except (OSError, subprocess.CalledProcessError):
-            continue
-        return python
-    pytest.skip("the user nobody can run no Python that has what the agent needs")
 
 
 @pytest.mark.root

@@ -19,7 +19,19 @@ class Attempt:
     """One attempt of an instance: what to start, and how it goes."""
 
     __slots__ = (
-        *("bounds", "ended", "figures", "group", "key", "lane", "limit", "memory", "process", "program"),
+        *(
+            "bounds",
+            "counters",
+            "ended",
+            "figures",
+            "group",
+            "key",
+            "lane",
+            "limit",
+            "memory",
+            "process",
+            "program",
+        ),
         *("started", "usage", "used", "verdict"),
     )
 
@@ -37,6 +49,7 @@ class Attempt:
         self.memory: Memory | None = None  # what was seen of it, once it has run for a while
         self.group: Group | None = None  # its own control group, if it has one
         self.used = Used()  # what its processes used, as far as it is known by now
+        self.counters = -1  # a descriptor that tells what its process reads and writes
         self.figures: Figures | None = None  # what its group told at its end
         self.verdict: tuple[str, str] = ("exited", "")  # the kind of its result, and why
 

@@ -29,7 +29,7 @@ from headnode.adapters.processes.private_directories import Removals
 from headnode.adapters.processes.spawning import CannotStart, discard_if_empty
 from headnode.adapters.processes.suspension import Suspension
 from headnode.adapters.processes.task_groups import Groups
-from headnode.adapters.processes.used import Used, input_and_output, session_of
+from headnode.adapters.processes.used import Used, open_counters, read_counters, session_of
 
 COALESCE = 0.005  # seconds: results that come faster are told together
 STARTED_AFTER = 0.02  # seconds: what ends sooner is not told to have started; its result says so
@@ -235,7 +235,7 @@ class Shepherd:
             process = found.si_pid
             attempt = self._lanes.by_process.get(process)
             owner = attempt or self._owner_of_stray(process)
-            moved = input_and_output(process)  # known until it is reaped
+            moved = read_counters(open_counters(process) if attempt is None else attempt.counters)
             _, status, usage = os.wait4(process, 0)
             self._removals.reaped(process, status)
             self._launches.reaped(process)
@@ -322,6 +322,7 @@ class Shepherd:
             if no_journal:  # a start that is not written down might happen twice
                 raise CannotStart(no_journal)
             process = self._lodging.start(attempt)
+            attempt.counters = open_counters(process)
         except CannotStart as why:
             self._lanes.is_over(attempt)
             self._record(_not_started(self._next_number(), attempt.key, str(why)))

@@ -28,20 +28,30 @@ class Used(NamedTuple):
         )
 
 
-def input_and_output(process: int) -> tuple[int, int]:
-    """Return the bytes that a process and the children it has reaped have read and written, also of one that
-    has ended and is not reaped; nothing of one that is not ours any more.
+def open_counters(process: int) -> int:
+    """Return a descriptor of what a process has read and written, to be read when it has ended; -1: none.
+
+    It must be opened while the process runs: of one that has ended it belongs to root.
     """
     try:
-        file = os.open(f"/proc/{process}/io", os.O_RDONLY)
+        return os.open(f"/proc/{process}/io", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
+        return -1
+
+
+def read_counters(counters: int) -> tuple[int, int]:
+    """Return the bytes that a process and the children it has reaped have read and written, and close it.
+
+    The process may have ended, but must not be reaped.  Nothing is told of one that is not ours any more.
+    """
+    if counters < 0:
         return 0, 0
     try:
-        words = os.read(file, 4096).split(None, 4)
+        words = os.read(counters, 4096).split(None, 4)
     except OSError:
         return 0, 0
     finally:
-        os.close(file)
+        os.close(counters)
     return (int(words[1]), int(words[3])) if words[:3:2] == [b"rchar:", b"wchar:"] else (0, 0)
 
 
