@@ -204,11 +204,14 @@ def test_another_boot_means_that_all_shepherds_are_dead(scene: Scene) -> None:
 
 def test_closing_a_job_kills_all_of_it_and_leaves_nothing_behind(scene: Scene) -> None:
     scene.head.acknowledges = False
-    scene.job(
-        "env -i setsid sleep 300 & echo $! > stray; exit 0", "trap '' TERM; touch ready; sleep 300; sleep 300"
+    nameless = (
+        "env -i setsid sh -c 'echo $$ > stray; exec sleep 300' & while [ ! -s stray ]; do sleep 0.01; done"
     )
+    scene.job(nameless, "trap '' TERM; touch ready; sleep 300; sleep 300")
     scene.head.run(2, (1, 1), (2, 1), processor=1)
-    scene.head.until((scene.work / "ready").exists)  # beside another task, only a group tells whose the stray is
+    scene.head.until(
+        (scene.work / "ready").exists
+    )  # beside another task, only a group tells whose the stray is
     scene.head.run(1, (1, 1))
     scene.head.result(1)
     stray = int((scene.work / "stray").read_text())

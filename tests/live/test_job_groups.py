@@ -177,9 +177,12 @@ def test_the_files_of_one_head_that_is_killed_again_and_again_are_there_in_full_
     acknowledged: list[str] = []
     with real_head(tmp_path) as head:
         for number in range(ROUNDS):
-            before, name = time.monotonic(), f"round-{number}"
+            known, name = len(acknowledged), f"round-{number}"
             worker = threading.Thread(target=keep_submitting, args=(head, name, acknowledged))
             worker.start()
+            while number % 2 and len(acknowledged) == known and worker.is_alive():
+                worker.join(0.01)  # each other round the head has taken a file before it is killed
+            before = time.monotonic()
             while time.monotonic() - before < dice.uniform(0.05, 0.6):
                 worker.join(0.01)
             head.process.kill()
@@ -190,7 +193,7 @@ def test_the_files_of_one_head_that_is_killed_again_and_again_are_there_in_full_
         found = jobs_of_each_group(head)
         assert set(found.values()) == {JOBS_OF_A_GROUP}
         assert set(acknowledged) <= set(found)
-        assert len(acknowledged) >= ROUNDS, "too few submissions to learn anything"
+        assert len(acknowledged) >= ROUNDS // 2, "too few submissions to learn anything"
 
 
 def keep_submitting(head: RealHead, name: str, acknowledged: list[str]) -> None:

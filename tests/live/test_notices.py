@@ -225,8 +225,7 @@ def test_a_mail_server_that_never_answers_makes_nobody_wait(
         head.ask("set_params", values=values)
         wishes = {**TOLD, "emailaddress": f"ann@example.org, {root}good"}
         assert head.wait(head.submit("/bin/true", terms=wishes))["state"] == "Finished"
-        until(lambda: len(hook.posted) == 2, head)  # type: ignore[attr-defined]
-        assert waiting(head) == 2
+        until(lambda: len(hook.posted) == 2 and waiting(head) == 2, head)  # type: ignore[attr-defined]
 
 
 def test_who_asked_for_nothing_is_told_nothing_and_who_cannot_be_told_hears_it_at_once(
