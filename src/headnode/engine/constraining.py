@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.allocating import Shares
 from headnode.core.lifecycle.cluster import Cluster
-from headnode.core.lifecycle.filters import ACTIVATION
 from headnode.core.lifecycle.records import JobRecord
 from headnode.core.model.job import JobRequest
 from headnode.core.model.quantities import Instant, JobId
@@ -26,7 +25,7 @@ from headnode.engine.offers import Offer, Offers, Stage
 
 def constrain(view: View, offers: Offers, cluster: Cluster) -> View:
     """Return what a policy may know of a view; the same object when no filter has a say."""
-    if not cluster.parameters.get(ACTIVATION):
+    if not offers.rules:
         return view
     blocker = offers.blocker(cluster)
     hidden = _hidden(offers)

@@ -19,7 +19,7 @@ from headnode.core.filtering.registration import Chain
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.allocating import Shares
 from headnode.core.lifecycle.cluster import Cluster
-from headnode.core.lifecycle.filters import ACTIVATION, activation_filters
+from headnode.core.lifecycle.filters import activation_filters, activation_rules
 from headnode.core.lifecycle.records import JobRecord
 from headnode.core.lifecycle.states import JobState
 from headnode.core.lifecycle.units import units_in
@@ -80,9 +80,11 @@ class Offers:
         self.resting: dict[JobId, Instant] = {}  # they were refused what they were offered, until then
         self._asked: dict[int, Offer] = {}  # outstanding, also those that have fallen
         self._lost: set[JobId] = set()  # others were faster once; their next offer is firm
-        self._known: dict[JobId, tuple[bytes, str, Chain]] = {}
+        self.rules: tuple[tuple[str, str], ...] = ()  # what says which filters there are, as of this pass
+        self._known: dict[JobId, tuple[bytes, tuple[tuple[str, str], ...], Chain]] = {}
         self._questions: list[Question] = []
         self._undone: list[int] = []
+        self._done: list[int] = []
         self._blocker: JobId | None = None  # as of late
         self._number = self._passes = self._most = 0
 
@@ -110,6 +112,9 @@ class Offers:
     def begin(self, cluster: Cluster, now: Instant) -> list[Giving]:
         """Prepare a pass; return what is given without asking the policy: firm offers that are cleared."""
         self.restless = False
+        rules = activation_rules(cluster)
+        if rules != self.rules:
+            self.rules = rules
         if not self.of and not self.resting and not self.aside:
             return []
         settings = Settings(cluster.parameters)
@@ -146,7 +151,7 @@ class Offers:
 
     def blocker(self, cluster: Cluster) -> JobRecord | None:
         """Return the job behind which others of its priority and below must wait; of several the first."""
-        if not cluster.filtered or not cluster.parameters.get(ACTIVATION):
+        if not cluster.filtered or not self.rules:
             return None
         blocking = [
             record
@@ -162,18 +167,20 @@ class Offers:
 
     def chain(self, cluster: Cluster, record: JobRecord) -> Chain:
         """Return the activation filters of a job, worked out once for each description."""
-        text = cluster.parameters.get(ACTIVATION, "")
+        if not self.rules:
+            return ()
         known = self._known.get(record.id)
-        if known is None or known[0] is not record.spec or known[1] != text:
+        if known is None or known[0] is not record.spec or known[1] is not self.rules:
             if len(self._known) > 2 * len(cluster.jobs) + 64:
                 self._known = {job: kept for job, kept in self._known.items() if job in cluster.jobs}
-            known = self._known[record.id] = (record.spec, text, activation_filters(cluster, record))
+            chain = activation_filters(cluster, record)
+            known = self._known[record.id] = (record.spec, self.rules, chain)
         return known[2]
 
     def sift(self, plan: Plan, cluster: Cluster, now: Instant) -> list[Giving]:
         """Return what of a plan is given now; about the rest filters are asked."""
         wished = commands_of(plan)
-        if not cluster.parameters.get(ACTIVATION) and not self.of:
+        if not self.rules and not self.of:
             return wished
         self._most = int(Settings(cluster.parameters).number("FiltersAtOnce"))
         sieve = _Sieve(self, cluster, now)
@@ -194,6 +201,7 @@ class Offers:
             return
         if isinstance(answer, tuple) and answer:
             del self.of[offer.job]
+            self._done.append(offer.number)
             self._lost.discard(offer.job)
             self._uncrowd()
             self.restless = self.restless or offer.job == self._blocker  # others waited behind it
@@ -225,11 +233,14 @@ class Offers:
 
     def perform(self) -> None:
         """Ask and undo what was left to be, once everything before is durable."""
-        if not self._questions and not self._undone:
+        if not self._questions and not self._undone and not self._done:
             return
         questions, self._questions = self._questions, []
         undone, self._undone = self._undone, []
+        done, self._done = self._done, []
         if self.filters is not None:
+            for offer in done:
+                self.filters.done(offer)
             for offer in undone:
                 self.filters.undo(offer)
             for question in questions:

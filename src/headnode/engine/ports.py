@@ -200,6 +200,9 @@ class Filters(Protocol):
     def ask(self, question: Question) -> None:
         """Begin to ask."""
 
+    def done(self, offer: int) -> None:
+        """An offer that the filters let a job have, it has: nothing of it is to be undone any more."""
+
     def undo(self, offer: int) -> None:
         """Call the filters of an offer again that let the job have it: it did not come to that."""
 

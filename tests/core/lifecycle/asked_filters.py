@@ -16,10 +16,15 @@ class AskedFilters:
     def __init__(self) -> None:
         self.questions: list[Question] = []
         self.undone: list[int] = []
+        self.kept: list[int] = []
 
     def ask(self, question: Question) -> None:
         """Remember a question."""
         self.questions.append(question)
+
+    def done(self, offer: int) -> None:
+        """Remember what need not be undone."""
+        self.kept.append(offer)
 
     def undo(self, offer: int) -> None:
         """Remember what was undone."""

@@ -345,7 +345,7 @@ def tour_of_filters(world: FilteredWorld) -> None:
     world.set(SubmissionFilterProgram="/opt/names.sh")
     passes, fails, leaves = (world.submit(TaskSpec(command="x")) for _ in range(3))
     world.do(c.SetProgress(by=ROOT, job=passes, percent=1))
-    world.do(c.ValidateJob(job=passes, order=world.record(passes).order))
+    world.do(c.ValidateJob(by=ADA, job=passes, order=world.record(passes).order))
     world.do(c.RejectJob(job=fails, order=world.record(fails).order, message="no"))
     world.do(c.StopJob(by=ROOT, job=leaves, outcome="canceled"))
 

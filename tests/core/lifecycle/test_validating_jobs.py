@@ -25,7 +25,7 @@ def validated(world: World, job: JobId, **changes: object) -> tuple[e.Event, ...
     """Let the filters pass a job, with these changes."""
     record = world.record(job)
     spec = replace(world.cluster.written(record), **changes) if changes else None
-    return world.do(c.ValidateJob(job=job, order=record.order, filters=("names.sh",), spec=spec))
+    return world.do(c.ValidateJob(by=ADA, job=job, order=record.order, filters=("names.sh",), spec=spec))
 
 
 def test_a_submitted_job_is_validating_and_durable_until_its_filters_let_it_in() -> None:
@@ -80,7 +80,7 @@ def test_a_filter_may_not_change_tasks(changes: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"minimum": 5, "maximum": 2}, {"name": "x" * 100_000}, {"parents": (99,)}]
+    "changes", [{"minimum": 5, "maximum": 2}, {"hold_until": Instant(9e12)}, {"parents": (99,)}]
 )
 def test_what_cannot_be_in_the_queue_does_not_come_there(changes: dict[str, object]) -> None:
     world = filtering_world()
@@ -114,11 +114,11 @@ def test_an_answer_about_an_earlier_submission_does_nothing() -> None:
     world = filtering_world()
     job = world.submit(TaskSpec(command="x"), by=ADA)
     order = world.record(job).order
-    assert world.do(c.ValidateJob(job=job, order=order + 1)) == ()
+    assert world.do(c.ValidateJob(by=ADA, job=job, order=order + 1)) == ()
     assert world.do(c.RejectJob(job=job, order=order + 1, message="no")) == ()
     world.do(c.StopJob(by=ADA, job=job, outcome="canceled"))
     assert world.record(job).state is JobState.CANCELED
-    assert world.do(c.ValidateJob(job=job, order=order)) == ()
+    assert world.do(c.ValidateJob(by=ADA, job=job, order=order)) == ()
 
 
 def test_a_job_in_validation_can_be_canceled_but_neither_finished_nor_changed() -> None:

@@ -4,14 +4,17 @@ import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Protocol
 
 from headnode.adapters.identity.audit_log import AuditLog
 from headnode.adapters.nodes.link import Link
 from headnode.adapters.nodes.sessions import Sessions
-from headnode.adapters.notify.settings import Ways, ways_of
+from headnode.adapters.notify.settings import ways_of
+from headnode.apps.server.filter_reasons import filter_reasons
 from headnode.apps.server.inbox import Inbox
 from headnode.apps.server.lookups import Lookups
 from headnode.apps.server.network import Network
+from headnode.apps.server.not_yet import Site
 from headnode.apps.server.notifying import Notices
 from headnode.apps.server.outlooks import Outlooks
 from headnode.apps.server.roles import Roles
@@ -44,6 +47,33 @@ def hold_in_words(hold: Hold) -> str:
     return f"it has the hold {hold.name!r}, set{by} at {at}{why}"
 
 
+class Passage(Protocol):
+    """The way of jobs into the queue, past submission filters if there are any."""
+
+    async def wait(self, jobs: Collection[int]) -> None:
+        """Wait until these jobs have come into the queue.
+
+        Raises:  NotAllowed ``submission-filter`` when some of them did not; the others have.
+        """
+
+    async def modified(self, record: JobRecord, spec: JobSpec) -> JobSpec:
+        """Return what filters make of a change to a queued job.
+
+        Raises:  NotAllowed ``submission-filter`` when one of them refuses it.
+        """
+
+
+class Straight:
+    """The way without anybody who runs filters."""
+
+    async def wait(self, jobs: Collection[int]) -> None:
+        """Wait for nothing."""
+
+    async def modified(self, record: JobRecord, spec: JobSpec) -> JobSpec:  # noqa: ARG002  (nobody minds)
+        """Return the change as it is."""
+        return spec
+
+
 class Desk:
     """Where clients' verbs meet the engine."""
 
@@ -70,6 +100,8 @@ class Desk:
             lambda: any(template.groups for template in engine.cluster.templates.values()),
         )
         self.audit = AuditLog(state / "audit.log")
+        self.passage: Passage = Straight()  # how jobs come into the queue
+        self.offers = engine.offers
         self.searching = asyncio.Lock()  # held by the one question that asks the policy many times
 
     @property
@@ -78,9 +110,9 @@ class Desk:
         return self.engine.cluster
 
     @property
-    def ways(self) -> Ways:
-        """Return how people can be told of their jobs."""
-        return ways_of(self.engine.settings)
+    def site(self) -> Site:
+        """Return what this cluster is to job files."""
+        return Site(self.name, ways_of(self.engine.settings), bool(self.cluster.templates))
 
     def now(self) -> Instant:
         """Return the present instant."""
@@ -105,7 +137,8 @@ class Desk:
 
     def pending_reason(self, record: JobRecord) -> str:
         """Return in one sentence why a job waits; nothing when it does not."""
-        if not record.state.is_queued and record.state is not JobState.SUSPENDED:
+        waits = record.state.is_queued or record.state in (JobState.SUSPENDED, JobState.VALIDATING)
+        if not waits:
             return ""
         reasons = self.waits_outside(record) or self.missing_to_go_on(record)
         if reasons:
@@ -128,6 +161,7 @@ class Desk:
             until = datetime.fromtimestamp(self.cluster.held[record.id], UTC).astimezone()
             found.append(Reason(Why.HOLD, f"it is held until {until.isoformat(timespec='seconds')}"))
         found += [Reason(Why.HOLD, hold_in_words(hold), hold.name) for hold in record.holds]
+        found += filter_reasons(self.cluster, self.offers, record)
         return found + [
             Reason(Why.DEPENDENCY, f"it waits for {text}", str(parent))
             for parent, text in self.awaited(self.cluster.written(record), record.waits_for)

@@ -56,7 +56,7 @@ async def explain_job(desk: Desk, by: User, wish: w.JobWish) -> Object:
     answer["dependencies"] = relations(desk, found)["dependencies"]
     if found.record.state.is_queued:
         answer |= await _queued(desk, by, found)
-    elif found.record.state is JobState.SUSPENDED:
+    elif found.record.state in (JobState.SUSPENDED, JobState.VALIDATING):
         answer["reasons"] = [reason_object(reason) for reason in desk.waits_outside(found.record)]
     elif found.record.state is JobState.CONFIGURING:
         answer |= await _draft(desk, by, found)
@@ -125,7 +125,7 @@ async def _draft(desk: Desk, by: User, found: Found) -> Object:
     except Refused as no:
         return {"refused": {"code": no.code, "what": no.what, "fix": no.fix}}
     turn = (*new_turn(desk.cluster, spec)[:2], record.id)
-    picture = await picture_with(desk, Subject(turn, request_of(spec)))
+    picture = await picture_with(desk, Subject(turn, desk.cluster.for_user(record.owner, request_of(spec))))
 
     def way(offer: Offer) -> Way:
         return way_of_made(desk.cluster, record, spec, offer, by, desk.now())

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 from headnode.apps.server.desk import Desk
 from headnode.core.lifecycle.deciding_groups import about
+from headnode.core.lifecycle.filters import submission_filters
 from headnode.core.lifecycle.requests import request_of
 from headnode.core.model.checks import check
 from headnode.core.model.errors import BadRequest, Refused
@@ -26,6 +27,11 @@ def refuse_unfit(desk: Desk, *specs: JobSpec) -> None:
     for number, spec in enumerate(specs):
         with _told_of(spec, number, len(specs)):
             _refuse_too_large(in_the_way.get(request_of(spec), ()))
+
+
+def refuse_unfit_now(desk: Desk, *specs: JobSpec) -> None:
+    """Refuse as `refuse_unfit`, but for jobs that filters may still change: they are looked at afterwards."""
+    refuse_unfit(desk, *(spec for spec in specs if not submission_filters(desk.cluster, spec)))
 
 
 @contextmanager

@@ -17,6 +17,9 @@ from headnode.adapters.nodes.sockets import listen, quiet_at_the_end
 from headnode.adapters.plug_ins.policies import installed_policies
 from headnode.apps.server.client_door import ClientDoor
 from headnode.apps.server.desk import Desk
+from headnode.apps.server.filtering.activations import Activations
+from headnode.apps.server.filtering.asking import Asker
+from headnode.apps.server.filtering.submissions import Submissions
 from headnode.apps.server.inbox import Inbox
 from headnode.apps.server.keeper import Keeper
 from headnode.apps.server.local_socket import LocalSocket
@@ -85,6 +88,12 @@ class Head:
             self.engine, self.desk.lookups, options.state, options.name
         )
         self._effects.effects.append(self._notices)
+        self._asker = Asker(options.state, options.name)
+        self._submissions = Submissions(self.desk, self._asker)
+        self._activations = Activations(self.desk, self._asker)
+        self.desk.passage = self._submissions
+        self._effects.effects.append(self._submissions)
+        self.engine.offers.filters = self._activations
         self.desk.shut_down = self._shut_down
         self.desk.watchers = self.watchers
         self.desk.links, self.desk.sessions = self.links.links, self.links.sessions
@@ -146,6 +155,7 @@ class Head:
         if self.desk.network is not None:
             doors.append(await self.desk.network.open())
             log.info("nodes may join at %s port %d", self.desk.network.host, self.desk.network.port)
+        self._submissions.begin()
         self.inbox.set_alarm()
         beside = [
             asyncio.create_task(self._keeper.keep(lambda name: name in self.links.links)),
@@ -161,6 +171,9 @@ class Head:
         finally:
             for task in beside:
                 task.cancel()
+            await self._submissions.close()
+            await self._activations.close()
+            await self._asker.close()
             for door in doors:
                 door.close()
             (state / "head.sock").unlink(missing_ok=True)

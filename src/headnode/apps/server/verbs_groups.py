@@ -4,7 +4,7 @@ from typing import Any
 
 from headnode.apps.server import wishes as w
 from headnode.apps.server.desk import Desk
-from headnode.apps.server.fitting import refuse_unfit
+from headnode.apps.server.fitting import refuse_unfit_now
 from headnode.apps.server.lookups import Found
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.events import Outcome
@@ -62,11 +62,12 @@ async def submit_group(desk: Desk, by: User, wish: w.GroupWish) -> Object:
     """Submit all jobs of a group that were made and not submitted yet, in one step."""
     jobs = [job for job in members(desk, by, wish) if job.state is JobState.CONFIGURING]
     specs = [desk.cluster.written(job) for job in jobs]
-    refuse_unfit(desk, *specs)
+    refuse_unfit_now(desk, *specs)
     command = c.SubmitJobs(
         by=by, jobs=tuple(job.id for job in jobs), parents=desk.lookups.ended_parents(*specs)
     )
     await desk.ask(command)
+    await desk.passage.wait(command.jobs)
     return {"group": wish.group, "jobs": list(command.jobs)}
 
 

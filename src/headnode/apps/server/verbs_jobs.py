@@ -9,7 +9,7 @@ from headnode.apps.server import answers_jobs as show
 from headnode.apps.server import wishes as w
 from headnode.apps.server.desk import Desk
 from headnode.apps.server.expecting import expected_object, prediction_object
-from headnode.apps.server.fitting import refuse_unfit
+from headnode.apps.server.fitting import refuse_unfit, refuse_unfit_now
 from headnode.apps.server.history import sentence
 from headnode.apps.server.lookups import LONGEST_PAGE, Found, states_named
 from headnode.apps.server.named_users import users_named
@@ -20,6 +20,8 @@ from headnode.core.formats.terms import read_terms
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.events import JobCreated, JobFact
 from headnode.core.lifecycle.owners import is_other, plain_name
+from headnode.core.lifecycle.permission import may_change
+from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import BadRequest, NotFound, WrongState
 from headnode.core.model.quantities import JobId
 from headnode.core.model.user import User
@@ -29,7 +31,7 @@ Object = dict[str, Any]
 
 async def create_job(desk: Desk, by: User, wish: w.CreateWish) -> Object:
     """Make a job in state configuring, or all of a job file."""
-    described = await read_jobs(wish, desk.now(), desk.ways, desk.name)
+    described = await read_jobs(wish, desk.now(), desk.site)
     return _made(by, await create_all(desk, by, described, submit=False), described)
 
 
@@ -49,9 +51,11 @@ async def submit_job(desk: Desk, by: User, wish: w.SubmitWish) -> Object:
     """Put a job into the queue: one that was created, or a new one, or all of a job file."""
     if wish.job is not None:
         return await _submit_created(desk, by, wish, wish.job)
-    described = await read_jobs(wish, desk.now(), desk.ways, desk.name)
-    refuse_unfit(desk, *described.specs)
-    return _made(by, await create_all(desk, by, described, submit=True), described)
+    described = await read_jobs(wish, desk.now(), desk.site)
+    refuse_unfit_now(desk, *described.specs)
+    ids = await create_all(desk, by, described, submit=True)
+    await desk.passage.wait(ids)
+    return _made(by, ids, described)
 
 
 async def _submit_created(desk: Desk, by: User, wish: w.SubmitWish, job: int) -> Object:
@@ -60,9 +64,10 @@ async def _submit_created(desk: Desk, by: User, wish: w.SubmitWish, job: int) ->
         await modify_job(desk, by, w.ModifyWish(job=job, terms=wish.terms))
     found = desk.lookups.job(job)
     refuse_ended(found)
-    refuse_unfit(desk, found.spec)
+    refuse_unfit_now(desk, found.spec)
     parents = desk.lookups.ended_parents(found.spec)
     await desk.ask(c.SubmitJob(by=by, job=JobId(job), parents=parents))
+    await desk.passage.wait([job])
     return {"job": job, "report": []}
 
 
@@ -124,6 +129,9 @@ async def modify_job(desk: Desk, by: User, wish: w.ModifyWish) -> Object:
     found = desk.lookups.job(wish.job)
     known = found.spec if found.ended else found.taken
     spec = read_terms(wish.terms, (), known, now=desk.now())
+    if spec != known and found.record.state is JobState.QUEUED:
+        may_change(by, found.record)
+        spec = await desk.passage.modified(found.record, spec)
     before, after = msgspec.structs.asdict(known), msgspec.structs.asdict(spec)
     changed = tuple(sorted(name for name in after if after[name] != before[name]))
     if changed:

@@ -16,6 +16,7 @@ from headnode.core.lifecycle.deciding_waits import waits
 from headnode.core.lifecycle.events import Event
 from headnode.core.lifecycle.records import JobRecord
 from headnode.core.lifecycle.states import JobState
+from headnode.core.lifecycle.templates import shaped
 from headnode.core.model.checks import check_runnable
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
@@ -33,6 +34,7 @@ def validate(cluster: Cluster, command: c.ValidateJob, now: Instant) -> list[Eve
     before = cluster.written(record)
     spec = command.spec or before
     refuse_changed_tasks(before, spec)
+    spec = shaped(cluster.templates, command.by, spec)
     encoded = checked(spec)
     check_hold(spec, now)
     check_end_by(spec, now)

@@ -23,6 +23,7 @@ class Why(StrEnum):
     POLICY = "policy"  # nobody may overtake
     DEPENDENCY = "dependency"
     HOLD = "hold"
+    FILTER = "filter"  # a filter of the site does not let it, or has not answered
     ALTERNATIVE = "alternative"  # another request that it would do with does not help either, as it says
     RESERVED = "reserved"  # nodes that it could have are kept for others, or it may run on these alone
     NEVER_FITS = "never-fits"  # not with the nodes there are

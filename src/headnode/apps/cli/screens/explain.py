@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     Told = Mapping[str, Any]
 
 NARROW, WIDE = 40, 100  # columns a page keeps to
-OUTSIDE = ("hold", "dependency")  # kinds of reason for which a job is not considered at all
+OUTSIDE = ("hold", "dependency", "filter")  # kinds of reason for which a job is not considered at all
 OVER = ("Finished", "Failed", "Canceled")
 
 

@@ -1,0 +1,224 @@
+"""A process that runs filter programs for the head, and leaves nothing of them behind.
+
+It is the reaper of all that filters start: what a filter leaves when it ends becomes a child of this process,
+which kills it.  When the head is gone, however it went, everything is killed and this process ends.
+
+Standard library only: it starts quickly and stays small.  Requests and answers are JSON behind their length.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import selectors
+import signal
+import socket
+import sys
+import time
+from typing import Any
+
+from headnode.adapters.processes.process_tree import children, has_marker
+
+MARKER = "HEADNODE_FILTER_RUN"  # in the environment of a filter, with the number of its run
+TAIL = 64 * 1024  # bytes of what a filter says that are kept: the last ones
+LONGEST_ANSWER = 16 * 1024 * 1024  # bytes of a job on standard output
+READ = 1 << 18
+LAST_SWEEPS = 2.0  # seconds for killing what is left when the head is gone
+_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
+
+
+class Run:
+    """One filter that runs, and what it has said."""
+
+    def __init__(self, number: int, process: int, until: float, pipes: tuple[int, int], whole: bool) -> None:
+        self.number, self.process, self.until = number, process, until
+        self.output, self.errors = pipes
+        self.whole = whole  # all of standard output is wanted
+        self.said: dict[int, bytearray] = {self.output: bytearray(), self.errors: bytearray()}
+        self.too_much = False
+        self.began = time.monotonic()
+
+    def add(self, pipe: int, data: bytes) -> None:
+        """Keep what was said: the end of it, or all of it within bounds."""
+        kept = self.said[pipe]
+        kept += data
+        if self.whole and pipe == self.output:
+            if len(kept) > LONGEST_ANSWER:
+                self.too_much = True
+                kept.clear()
+        elif len(kept) > 2 * TAIL:
+            del kept[:-TAIL]
+
+
+class Runner:
+    """Starts filters when it is told to, and tells how they ended."""
+
+    def __init__(self, head: socket.socket) -> None:
+        self._head = head
+        self._runs: dict[int, Run] = {}  # by process
+        self._selector = selectors.DefaultSelector()
+        self._arrived = bytearray()
+        self._wake, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(wake)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self._selector.register(head, selectors.EVENT_READ)
+        self._selector.register(self._wake, selectors.EVENT_READ)
+
+    def serve(self) -> None:
+        """Serve until the head is gone; then kill what is left."""
+        while self._turn():
+            pass
+        for run in list(self._runs.values()):
+            self._finish(run, "gone")
+        until = time.monotonic() + LAST_SWEEPS
+        while children() and time.monotonic() < until:
+            self._reap()
+            self._sweep()
+            time.sleep(0.005)
+
+    def _turn(self) -> bool:
+        """Wait for something, and see to it; return whether the head is still there."""
+        wait = min((run.until for run in self._runs.values()), default=None)
+        timeout = None if wait is None else max(0.0, wait - time.monotonic())
+        for key, _ in self._selector.select(timeout):
+            if key.fileobj is self._head:
+                data = self._head.recv(READ)
+                if not data:
+                    return False
+                self._arrived += data
+                self._requests()
+            elif key.fd == self._wake:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(self._wake, 4096)
+                self._reap()
+            else:
+                self._listen(key.data, key.fd)
+        now = time.monotonic()
+        for run in [run for run in self._runs.values() if run.until <= now]:
+            self._finish(run, "timed-out")
+        return True
+
+    def _requests(self) -> None:
+        while len(self._arrived) >= 4:
+            size = int.from_bytes(self._arrived[:4], "big")
+            if len(self._arrived) < 4 + size:
+                return
+            wish = json.loads(self._arrived[4 : 4 + size])
+            del self._arrived[: 4 + size]
+            self._start(wish)
+
+    def _start(self, wish: dict[str, Any]) -> None:
+        """Start a filter in a session of its own; its paper is standard input, too, where that is wanted."""
+        output, output_end = os.pipe2(os.O_CLOEXEC)
+        errors, errors_end = os.pipe2(os.O_CLOEXEC)
+        environment = wish["environment"] | {MARKER: str(wish["number"])}
+        try:
+            process = os.posix_spawn(
+                wish["program"][0],
+                wish["program"],
+                environment,
+                file_actions=[
+                    (os.POSIX_SPAWN_OPEN, 0, wish["input"] or os.devnull, os.O_RDONLY, 0),
+                    (os.POSIX_SPAWN_DUP2, output_end, 1),
+                    (os.POSIX_SPAWN_DUP2, errors_end, 2),
+                ],
+                setsid=True,
+                setsigmask=[],
+                setsigdef=[signal.SIGCHLD, signal.SIGPIPE],
+            )
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            self._send({"number": wish["number"], "how": "missing", "errors": f"{wish['program'][0]}: {why}"})
+            for end in (output, output_end, errors, errors_end):
+                os.close(end)
+            return
+        os.close(output_end)
+        os.close(errors_end)
+        until = time.monotonic() + wish["seconds"]
+        run = self._runs[process] = Run(wish["number"], process, until, (output, errors), wish["whole"])
+        for pipe in run.said:
+            os.set_blocking(pipe, False)
+            self._selector.register(pipe, selectors.EVENT_READ, run)
+
+    def _listen(self, run: Run, pipe: int) -> bool:
+        """Take what a filter has said; return whether there may be more now."""
+        try:
+            data = os.read(pipe, READ)
+        except BlockingIOError:
+            return False
+        except OSError:
+            data = b""
+        if not data:
+            with contextlib.suppress(KeyError):
+                self._selector.unregister(pipe)
+            return False
+        run.add(pipe, data)
+        return True
+
+    def _reap(self) -> None:
+        """See who has ended: filters, and what they have left behind."""
+        while True:
+            try:
+                process, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                break
+            if not process:
+                break
+            run = self._runs.get(process)
+            if run is not None:
+                self._finish(run, "ended", os.waitstatus_to_exitcode(status))
+        self._sweep()
+
+    def _finish(self, run: Run, how: str, status: int | None = None) -> None:
+        """Kill what is left of a filter, then tell how it ended."""
+        del self._runs[run.process]
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(run.process, signal.SIGKILL)
+        for pipe in run.said:
+            read = 0
+            while read < LONGEST_ANSWER and self._listen(run, pipe):
+                read += READ
+            with contextlib.suppress(KeyError):
+                self._selector.unregister(pipe)
+            os.close(pipe)
+        self._sweep()
+        output = run.said[run.output]
+        self._send(
+            {
+                "number": run.number,
+                "how": how,
+                "status": status,
+                "output": bytes(output if run.whole else output[-TAIL:]).decode(errors="replace"),
+                "errors": bytes(run.said[run.errors][-TAIL:]).decode(errors="replace"),
+                "too_much": run.too_much,
+                "seconds": time.monotonic() - run.began,
+            }
+        )
+
+    def _sweep(self) -> None:
+        """Kill what filters that are over have left: it has come to be a child of this process."""
+        strangers = children() - self._runs.keys()
+        if not strangers:
+            return
+        alive = [f"{MARKER}={run.number}".encode() for run in self._runs.values()]
+        for process in strangers:
+            if not any(has_marker(process, marker) for marker in alive):
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(process, signal.SIGKILL)
+
+    def _send(self, answer: dict[str, Any]) -> None:
+        data = json.dumps(answer).encode()
+        with contextlib.suppress(OSError):  # the head is gone; the next turn sees that
+            self._head.sendall(len(data).to_bytes(4, "big") + data)
+
+
+def main() -> None:
+    """Serve the head at the other end of the socket that is the first argument."""
+    ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with socket.socket(fileno=int(sys.argv[1])) as head:
+        Runner(head).serve()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""A process that runs one plug-in filter for the head, call after call, and ends with the head.
+
+What the plug-in prints is its last words.  It may raise whatever it likes: that is a failed call.
+"""
+
+import contextlib
+import ctypes
+import inspect
+import io
+import os
+import signal
+import socket
+import sys
+import traceback
+from importlib.metadata import entry_points
+from typing import Any
+
+import msgspec
+
+GROUP = "headnode.filters"
+LOADED = 0  # the number of the answer that tells how loading went
+_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
+
+
+class _Unusable(Exception):
+    """Why a plug-in cannot be used."""
+
+
+def load(name: str) -> Any:
+    """Return the plug-in of this name: an object, or a module, with some of the methods of a filter."""
+    found = {point.value: point for point in entry_points(group=GROUP, name=name)}
+    if not found:
+        raise _Unusable(f"no installed package has a filter {name!r} (entry points {GROUP})")
+    if len(found) > 1:
+        raise _Unusable(f"several packages have a filter {name!r}: {', '.join(sorted(found))}")
+    (point,) = found.values()
+    loaded = point.load()
+    return loaded() if inspect.isclass(loaded) else loaded
+
+
+def called(plug_in: Any, request: dict[str, Any]) -> dict[str, Any]:
+    """Call the method that a request is for; a filter that has no such method has nothing against a job."""
+    kind = request["kind"]
+    method = getattr(plug_in, _METHODS[kind], None)
+    if method is None:
+        return {"code": 0}
+    arguments = [request["job"]]
+    if kind.endswith("activation"):
+        arguments += request["offered"]
+    result = method(*arguments)
+    if kind.startswith("revert"):
+        return {"code": 0}
+    code, job = result if isinstance(result, tuple) and len(result) == 2 else (result, None)
+    if isinstance(code, bool) or not isinstance(code, int):
+        raise TypeError(f"{_METHODS[kind]} returned {result!r:.200}; it must return a number, or (1, job)")
+    return {"code": int(code), "job": job if job is not None else request["job"]}
+
+
+_METHODS = {
+    "submission": "filter_submission",
+    "revert-submission": "revert_submission",
+    "activation": "filter_activation",
+    "revert-activation": "revert_activation",
+}
+
+
+def _guarded(what: Any) -> dict[str, Any]:
+    """Return what a call gives, with what it printed; what it raises is an answer, too."""
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            answer: dict[str, Any] = what()
+    except (Exception, SystemExit) as error:  # noqa: BLE001  (a stranger's code may raise anything)
+        traceback.print_exc(file=sys.__stderr__)
+        return {"error": f"{type(error).__name__}: {error}".rstrip(": ")}
+    return answer | {"words": said.getvalue()[-65536:]}
+
+
+def main() -> None:
+    """Run the plug-in that is the first argument for the head at the socket that is the second."""
+    ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    name, handle = sys.argv[1], int(sys.argv[2])
+    with socket.socket(fileno=handle) as head, head.makefile("rwb") as stream:
+        plug_in: Any = None
+
+        def loading() -> dict[str, Any]:
+            nonlocal plug_in
+            plug_in = load(name)
+            begin = getattr(plug_in, "on_load", None)
+            if begin is not None:
+                begin()
+            return {}
+
+        _send(stream, _guarded(loading) | {"number": LOADED})
+        while request := _next(stream):
+            _send(stream, _guarded(lambda: called(plug_in, request)) | {"number": request["number"]})
+        end = getattr(plug_in, "on_unload", None)
+        if end is not None:
+            _guarded(lambda: end() or {})
+    os._exit(0)  # threads that the plug-in has started keep nothing alive
+
+
+def _next(stream: Any) -> dict[str, Any] | None:
+    header = stream.read(4)
+    if len(header) < 4:
+        return None
+    found: dict[str, Any] = msgspec.msgpack.decode(stream.read(int.from_bytes(header, "big")))
+    return found
+
+
+def _send(stream: Any, answer: dict[str, Any]) -> None:
+    try:
+        data = msgspec.msgpack.encode(answer)
+    except (TypeError, ValueError, OverflowError) as error:
+        data = msgspec.msgpack.encode({"number": answer["number"], "error": f"its job is no job: {error}"})
+    with contextlib.suppress(OSError):
+        stream.write(len(data).to_bytes(4, "big") + data)
+        stream.flush()
+
+
+if __name__ == "__main__":
+    main()

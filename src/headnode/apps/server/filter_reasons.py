@@ -1,0 +1,52 @@
+"""Why a job waits for filters, in words that name them."""
+
+from headnode.core.lifecycle.cluster import Cluster
+from headnode.core.lifecycle.filters import submission_filters
+from headnode.core.lifecycle.records import JobRecord
+from headnode.core.lifecycle.states import JobState
+from headnode.core.scheduling.decision import Reason, Why
+from headnode.engine.offers import Offers, Stage
+
+
+def filter_reasons(cluster: Cluster, offers: Offers, record: JobRecord) -> list[Reason]:
+    """Return what filters have to do with it that a job waits; nothing without filters."""
+    if record.state is JobState.VALIDATING:
+        names = [each.name for each in submission_filters(cluster, cluster.written(record))]
+        told = ", ".join(map(repr, names)) or "its submission filters"
+        what = f"it waits for the answer of the submission filters {told}"
+        return [Reason(Why.FILTER, what, names[0] if names else "")]
+    if record.state is not JobState.QUEUED or not offers.rules:
+        return []
+    if offers.chain(cluster, record):
+        said = _said(record)
+        return said or _asked(cluster, offers, record) or _behind(cluster, offers, record)
+    return _behind(cluster, offers, record)
+
+
+def _said(record: JobRecord) -> list[Reason]:
+    word = record.filtered
+    return [] if word is None else [Reason(Why.FILTER, word.words, word.filter)]
+
+
+def _asked(cluster: Cluster, offers: Offers, record: JobRecord) -> list[Reason]:
+    """Say that nobody has answered yet."""
+    chain = offers.chain(cluster, record)
+    names = ", ".join(repr(each.name) for each in chain)
+    offer = offers.of.get(record.id)
+    if offer is not None and offer.stage is Stage.ASKED:
+        what = f"it is offered {offer.units} units, and the activation filters {names} are asked"
+        return [Reason(Why.FILTER, what, chain[0].name)]
+    if record.id in offers.aside or record.id in offers.crowded:
+        what = f"the activation filters {names} are busy with other jobs"
+        return [Reason(Why.FILTER, what, chain[0].name)]
+    return []
+
+
+def _behind(cluster: Cluster, offers: Offers, record: JobRecord) -> list[Reason]:
+    """Say behind whom it waits whom a filter lets block the queue."""
+    blocker = offers.blocker(cluster)
+    if blocker is None or blocker.id == record.id or record.priority > blocker.priority:
+        return []
+    word = blocker.filtered
+    said = "" if word is None else f": {word.words}"
+    return [Reason(Why.FILTER, f"job {blocker.id} blocks the queue{said}", str(blocker.id))]
