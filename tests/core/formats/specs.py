@@ -203,7 +203,9 @@ NEW_OF_JOBS = {
     "after_start": ids,
     "holds": several,
     "end_by": st.none() | moments,
+    "reservation": st.just("") | names,
     "suspendable": st.booleans(),
+    "interactive": st.booleans(),
     "resource_limits": limits,
 }
 """What the three dialects of Compute Cluster XML have no words for."""

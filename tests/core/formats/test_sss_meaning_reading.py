@@ -138,12 +138,13 @@ def test_of_too_many_alternatives_the_best_are_taken_and_the_one_content_with_le
 
 def test_alternatives_that_cannot_be_said_are_not_used_where_others_can() -> None:
     text = requested(
-        '<Reservation group="1">r</Reservation><Processors group="-1">8</Processors>'
+        '<ResourceManagerType group="1">r</ResourceManagerType>'
+        '<Processors group="-1">8</Processors>'
         '<Processors conj="Or">2</Processors>'
     )
     assert (job(text).minimum, job(text).alternatives) == (2, ())
     assert told(text, Kind.NOT_SUPPORTED) == []
-    assert told(text, Kind.APPROXIMATED) == ["alternative not used: Reservation == r and Processors == 8"]
+    assert told(text, Kind.APPROXIMATED) == ["alternative not used: ResourceManagerType == r and Processors == 8"]
     assert 'conj="Or"' in job(text).extensions["<Requested>"]
 
 
@@ -570,9 +571,14 @@ def test_a_policy_counts_for_all_that_is_inside() -> None:
         jobs_in(read_document(text)[0])
 
 
-def test_an_interactive_job_and_a_job_for_another_machine_are_refused() -> None:
-    with pytest.raises(BadRequest, match="no interactive jobs"):
-        job("<Interactive>true</Interactive>")
+def test_a_job_may_be_interactive_and_a_task_alone_may_not() -> None:
+    assert job("<Interactive>true</Interactive>").interactive
+    assert not job("<Interactive>false</Interactive>").interactive
+    with pytest.raises(BadRequest, match="a task alone cannot be interactive"):
+        job(f"<TaskGroup><Task><Interactive>true</Interactive>{X}</Task></TaskGroup>")
+
+
+def test_a_job_for_another_machine_is_refused() -> None:
     with pytest.raises(BadRequest, match="Machine 'Colony': the job is for that one"):
         meant("<Machine>Colony</Machine>", machine="here")
     assert meant("<Machine>Colony</Machine>", machine="colony").jobs

@@ -142,6 +142,7 @@ def jobs(draw: st.DrawFn, *, plain: bool = False) -> JobSpec:
     fields: dict[str, Any] = {
         "name": draw(texts),
         "project": draw(texts),
+        "reservation": draw(texts),
         "template": draw(texts),
         "run_as": draw(texts),
         "priority": Priority(draw(st.sampled_from([0, 2000, 2150, 4000]))),
@@ -174,6 +175,7 @@ def jobs(draw: st.DrawFn, *, plain: bool = False) -> JobSpec:
         "holds": draw(st.sampled_from([(), ("user",), ("system", "Maintenance")])),
         "end_by": draw(moments),
         "suspendable": draw(st.booleans()),
+        "interactive": draw(st.booleans()),
         "resource_limits": draw(limits),
         "tasks": found,
     }

@@ -52,6 +52,7 @@ JOB_EXAMPLES = [
     ("deadline", "2030-01-02T03:04:05Z", "end_by", 1893553445),
     ("holds", "data,review", "holds", ("data", "review")),
     ("hold", "data", "holds", ("data",)),
+    ("reservation", "Course", "reservation", "Course"),
     ("suspendable", "true", "suspendable", True),
     ("together", "true", "together", True),
     ("description", "what, for; whom", "description", "what, for; whom"),

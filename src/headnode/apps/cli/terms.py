@@ -28,7 +28,7 @@ _NEEDS = (
 JOB_OPTIONS = (
     Option("jobname", "TEXT", "Name of the job", ("name",)),
     Option("priority", "PRIORITY", "Lowest to Highest, a name plus or minus a number, or 0 to 4000"),
-    Option("jobtemplate", "NAME", "Job template, kept with the job"),
+    Option("jobtemplate", "NAME", "Job template: what jobs of a kind get, and may ask for"),
     Option("projectname", "TEXT", "Project the job is counted for", ("project",)),
     Option("runtime", "[[D:]H:]M", "Run time limit; Infinite for none"),
     Option(
@@ -62,7 +62,9 @@ JOB_OPTIONS = (
         "endby", "TIME", "It must have ended by then: a date and time, or minutes from now", ("deadline",)
     ),
     Option("holds", "NAME,...", "Holds, each of which must be released before it starts", ("hold",)),
+    Option("reservation", "NAME", "Run in this reservation of nodes, and nowhere else; empty lifts it"),
     Option("suspendable", "", "It may be suspended, and go on later"),
+    Option("interactive", "", "Its program runs in a terminal: come to it with 'hn job shell --job ID'"),
     Option("together", "", "All tasks start at the same time, or none"),
     Option("description", "TEXT", "What the job is for"),
     Option("jobgroup", "NAME", "Job group that it belongs to"),

@@ -93,6 +93,8 @@ _JOB: Mapping[str, tuple[str, Read]] = {
     "jobgroup": ("job_group", TEXT.read),
     "together": ("together", FLAG.read),
     "suspendable": ("suspendable", FLAG.read),
+    "reservation": ("reservation", TEXT.read),
+    "interactive": ("interactive", FLAG.read),
     "holds": ("holds", NAMES.read),
     "afterfailure": ("after_failure", IDS.read),
     "afterexit": ("after_exit", IDS.read),

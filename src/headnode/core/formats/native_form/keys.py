@@ -181,7 +181,14 @@ JOB_ROWS = by_key(
         example=["data"],
     ),
     Row(key="end_by", value=MOMENT, help="it must have ended by then, or it is of no use"),
+    Row(
+        key="reservation",
+        value=TEXT,
+        help="the reservation of nodes in which it runs, and nowhere else",
+        example="course",
+    ),
     Row(key="suspendable", value=FLAG, help="it may be suspended, and go on later"),
+    Row(key="interactive", value=FLAG, help="its one program runs in a terminal that somebody comes to"),
     Row(
         key="resource_limits",
         value=LIMITS,

@@ -94,6 +94,7 @@ def _of_job(spec: JobSpec, size: dict[str, Any], findings: Findings) -> Wishes:
         run_time=span("run_time", spec.run_time, "job", findings),
         licences=tuple(licence for licence in spec.licences if licence.amount is not None),
         project=spec.project,
+        reservation=spec.reservation,
         user=spec.run_as,
         queue=spec.template,
     )

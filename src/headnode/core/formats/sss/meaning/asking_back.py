@@ -93,7 +93,12 @@ def _alone(options: Options, others: tuple[Property, ...], asking: tuple[Propert
 
 def credentials_of(wishes: Wishes) -> tuple[Property, ...]:
     """Return who asks, and for which queue."""
-    texts = {"Project": wishes.project, "User": wishes.user, "Queue": wishes.queue}
+    texts = {
+        "Project": wishes.project,
+        "Reservation": wishes.reservation,
+        "User": wishes.user,
+        "Queue": wishes.queue,
+    }
     return tuple(Property(name=name, value=text) for name, text in texts.items() if text)
 
 

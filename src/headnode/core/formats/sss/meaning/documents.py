@@ -44,7 +44,7 @@ NEW = "new"
 WRITTEN = (TaskType.BASIC, TaskType.SWEEP)
 """The kinds of tasks that have a task group."""
 
-_TEXTS = ("name", "description", "job_group", "project", "template", "run_as", "email")
+_TEXTS = ("name", "description", "job_group", "project", "reservation", "template", "run_as", "email")
 _MANY = {"Extension", "Dependency", "NotificationList"}
 
 
@@ -185,6 +185,8 @@ class _Writer:
         yield from self._moment("end_by", "DeadlineTime", spec.end_by, math.floor)
         if spec.suspendable:
             yield Property(name="Suspendable", value=True)
+        if spec.interactive:
+            yield Property(name="Interactive", value=True)
         yield from limits_back(spec.resource_limits, "job", self.findings)
         if tasks and all(task.rerunnable for task in tasks):
             yield Property(name="Restartable", value=True)

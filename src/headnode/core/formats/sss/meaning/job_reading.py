@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from headnode.core.formats.fidelity import Awareness, Kind
+from headnode.core.formats.sss.conditions import Extension, Limit
 from headnode.core.formats.sss.inheritance import EffectiveJob, EffectiveTaskGroup
 from headnode.core.formats.sss.job_object import Job
 from headnode.core.formats.sss.meaning.findings import Findings
@@ -22,12 +23,12 @@ from headnode.core.formats.sss.meaning.task_reading import (
     TaskReader,
     Ways,
     environment_of,
-    refuse_interactive,
 )
 from headnode.core.formats.sss.meaning.telling import events_of, moments_of, priority_of
 from headnode.core.formats.sss.meaning.walking import Walk
 from headnode.core.formats.sss.properties import Property
 from headnode.core.formats.sss.rows import Place
+from headnode.core.formats.sss.streams import Environment, Notifications
 from headnode.core.formats.sss.versions import Version
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import Alternative, JobSpec, Licence
@@ -46,34 +47,42 @@ class GroupSays(NamedTuple):
     description: str = ""
 
 
+class DocumentSays(NamedTuple):
+    """What all jobs of a document have: its dialect, the bodies of its Files, the cluster's name if known."""
+
+    dialect: str
+    scripts: Mapping[str, str]
+    machine: str
+
+
 class JobReader:
-    """Reads one job.  `where` is how the report calls it; `machine` is the name of the cluster, if known."""
+    """Reads one job.  `where` is how the report calls it."""
 
     def __init__(self, found: EffectiveJob, where: str, policy: Awareness, findings: Findings) -> None:
         self._found, self._job, self._where = found, found.job, where
         self._policy = found.job.awareness or policy
         self._findings = findings
         self._walk = Walk(Place.JOB, where, self._policy, findings)
+        self._said, self._structured = found.job.values(), found.job.structured()
         self._ways: Ways = []
 
-    def spec(self, waits: Waits, scripts: Mapping[str, str], machine: str, around: GroupSays) -> JobSpec:
+    def spec(self, waits: Waits, document: DocumentSays, around: GroupSays) -> JobSpec:
         """Return the job; `around` is what its group gives it.
 
-        Raises:  BadRequest ``machine``, ``interactive``, ``request``, and as the parts that read it.
+        Raises:  BadRequest ``machine``, ``request``, and as the parts that read it.
         """
         job = self._job
-        refuse_interactive(job.values(), self._where)
         self._walk.over(job, job.properties)
         for one in waits.unsaid:
             self._walk.unsaid(one, "there is no such job: the job does not wait for it")
         taken = take(Asking(job, Place.JOB, self._where, self._policy, self._findings))
-        _check_machine(taken.wishes.machine, machine, self._where)
+        _check_machine(taken.wishes.machine, document.machine, self._where)
         self._ways.append(taken.options)
-        tasks = list(self._tasks(scripts))
+        tasks = list(self._tasks(document.scripts))
         fields = self._asked(tasks) | self._told() | dict(waits.others)
         owned = self._owned(taken)
         kept: list[Property] = [*self._walk.kept, *taken.outside, *owned]
-        ours = named(job.properties)
+        ours = named(self._structured.get(Extension, ()))
         rest = Job(properties=tuple(kept), requested=taken.requested, kept=job.kept)
         return JobSpec(
             **fields,
@@ -81,6 +90,7 @@ class JobReader:
             properties=ours.properties,
             job_group=around.job_group,
             description=ours.description or around.description,
+            dialect=document.dialect,
         )
 
     def _tasks(self, scripts: Mapping[str, str]) -> list[Read]:
@@ -90,7 +100,7 @@ class JobReader:
             where = f"{self._where}, task group {number}"
             if isinstance(group, EffectiveTaskGroup):
                 read = list(reader.group(group, where if group.written else self._where))
-                found += read if group.written or self._job.value("Executable") else []
+                found += read if group.written or self._said.get("Executable") else []
             else:
                 what = f"task group {group.id!r} is defined elsewhere: it is not run"
                 self._findings.unsupported(group.awareness or self._policy, where, what)
@@ -112,6 +122,7 @@ class JobReader:
             **meanings[0].job,
             "together": together,
             "project": best.project,
+            "reservation": best.reservation,
             "run_as": best.user,
             "template": best.queue or best.quality,
             "tasks": tuple(
@@ -182,13 +193,14 @@ class JobReader:
         job, where, findings = self._job, self._where, self._findings
         fields = {
             "name": job.name,
-            "environment": environment_of(job),
-            "suspendable": bool(job.value("Suspendable")),
-            "resource_limits": limits_of(job.properties, where, self._walk.unsaid, findings),
+            "environment": environment_of(self._structured.get(Environment, ())),
+            "suspendable": bool(self._said.get("Suspendable")),
+            "interactive": bool(self._said.get("Interactive")),
+            "resource_limits": limits_of(self._structured.get(Limit, ()), where, self._walk.unsaid, findings),
         }
-        fields |= priority_of(job, where, self._walk, findings)
-        fields |= moments_of(job, where, findings)
-        return fields | events_of(job, self._walk)
+        fields |= priority_of(self._said, job, where, self._walk, findings)
+        fields |= moments_of(self._said, job, where, findings)
+        return fields | events_of(self._structured.get(Notifications, ()), self._walk)
 
     def _owned(self, taken: Taken) -> list[Property]:
         """Return the properties that have no field, and are written back: Machine, and one of two queues."""

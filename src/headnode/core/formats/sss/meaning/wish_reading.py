@@ -4,7 +4,7 @@ Source: SSS 3.1.0, "Requested", Tables 25-2 to 25-4, "Node", "Feature", "Resourc
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -45,6 +45,7 @@ SAYABLE: Mapping[str, frozenset[Comparison]] = {
     "Partition": _EXACT,
     "Resource": _LOWER,
     "Project": _EXACT,
+    "Reservation": _EXACT,
     "User": _EXACT,
     "Queue": _EXACT,
     "QualityOfService": _EXACT,
@@ -59,6 +60,7 @@ _HEARD = {
     for place in (Place.JOB, Place.TASK_GROUP, Place.TASK)
 }
 _MEGABYTE = Unit.MB.size
+_COUNTED = ("Processors", "NodeCount")
 _BYTES = ("Memory", "Disk", "Swap")
 
 
@@ -87,20 +89,29 @@ def wishes_of(constraints: Sequence[Constraint]) -> tuple[Wishes, tuple[str, ...
     by: dict[str, list[Constraint]] = {}
     for one in constraints:
         by.setdefault(one.subject[0], []).append(one)
-    fields = {field: read(found) for name, found in by.items() for field, read in _READ[name]}
-    return Wishes(**fields), tuple(dict.fromkeys(_approximated(constraints, by)))
+    fields: dict[str, Any] = {}
+    for name, found in by.items():
+        for field, read in _READ[name]:
+            fields[field] = read(found)
+    return Wishes(**fields), _approximated(constraints, by)
 
 
-def _approximated(constraints: Sequence[Constraint], by: Mapping[str, Sequence[Constraint]]) -> Iterator[str]:
-    for name in ("Processors", "NodeCount"):
-        if name in by and math.isinf(whole_range(by[name], name).most):
-            yield f"{name}: no upper bound is given, so the lower one is taken"
+def _approximated(
+    constraints: Sequence[Constraint], by: Mapping[str, Sequence[Constraint]]
+) -> tuple[str, ...]:
+    """Return what is met, but not to the letter."""
+    told = [
+        f"{name}: no upper bound is given, so the lower one is taken"
+        for name in _COUNTED
+        if name in by and math.isinf(whole_range(by[name], name).most)
+    ]
     for one in constraints:
         name = one.subject[0]
         if name in _BYTES and _number(one) % _MEGABYTE:
-            yield f"{name}: whole megabytes, rounded up"
+            told.append(f"{name}: whole megabytes, rounded up")
         elif name == "Resource" and _number(one) % 1:
-            yield f"Resource {_consumable(one.subject)}: whole numbers, rounded up"
+            told.append(f"Resource {_consumable(one.subject)}: whole numbers, rounded up")
+    return tuple(dict.fromkeys(told)) if told else ()
 
 
 def _number(one: Constraint) -> Number:
@@ -224,6 +235,7 @@ _READ: Mapping[str, tuple[tuple[str, Callable[[Sequence[Constraint]], Any]], ...
     "Partition": (("partition", _text),),
     "Resource": (("licences", _licences),),
     "Project": (("project", _text),),
+    "Reservation": (("reservation", _text),),
     "User": (("user", _text),),
     "Queue": (("queue", _text),),
     "QualityOfService": (("quality", _text),),

@@ -40,6 +40,7 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     partition: str = ""
     licences: tuple[Licence, ...] = ()
     project: str = ""
+    reservation: str = ""
     user: str = ""
     queue: str = ""
     quality: str = ""
@@ -78,15 +79,11 @@ def says(wishes: Wishes, fields: Iterable[str]) -> bool:
     return any(getattr(wishes, field) != getattr(NOTHING, field) for field in fields)
 
 
-def said_of_nodes(wishes: Wishes) -> set[str]:
-    """Return the fields of the properties of nodes that anything is said of."""
-    return {field for one in said(wishes) if one in _TOGETHER for field in _TOGETHER[one]}
+def together(fields: Iterable[str]) -> set[str]:
+    """Return `fields` with those that say more of the same property of nodes."""
+    return {each for field in fields for each in _TOGETHER.get(field, (field,))}
 
 
-def overridden(own: Wishes, far: Wishes, **fixed: Any) -> Wishes:
-    """Return what `own` asks for, and what `far` does of the properties that `own` says nothing of.
-
-    `fixed` are fields that neither is asked for.
-    """
-    kept = {field: getattr(own, field) for one in said(own) for field in _TOGETHER.get(one, (one,))}
-    return replace(far, **(kept | fixed)) if kept or fixed else far
+def overridden(own: Wishes, far: Wishes, fields: Iterable[str], **fixed: Any) -> Wishes:
+    """Return what `own` asks for in `fields`, and what `far` does of all others; `fixed` counts for both."""
+    return replace(far, **{**{field: getattr(own, field) for field in fields}, **fixed})
