@@ -182,6 +182,27 @@ def test_the_log_says_what_a_request_was_about(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
+def test_nobody_has_the_log_say_that_another_asked(tmp_path: Path) -> None:
+    forged = {
+        "user": "root",
+        "uid": 0,
+        "from": "elsewhere",
+        "verb": "ping",
+        "outcome": "done",
+        "when": "never",
+    }
+
+    async def story(scene: Scene) -> None:
+        async with asking(scene, OTHER) as peer:
+            assert await peer.refused(do="cancel_job", job=1, **forged) == "field"
+        (entry,) = entries(scene)
+        assert (entry["user"], entry["uid"], entry["from"]) == (OTHER.name, OTHER.uid, "a test")
+        assert (entry["verb"], entry["outcome"]) == ("cancel_job", "field")
+        assert entry["when"].startswith("1970-01-12")
+
+    run(tmp_path, story)
+
+
 def test_roles_are_given_and_taken_by_parameters_at_once(tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         person = Account("nobody-here", 4242, 4242)

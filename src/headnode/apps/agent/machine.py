@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from headnode.adapters.identity.peer import user_name
 from headnode.adapters.processes import hierarchies
 from headnode.adapters.processes.affinity import machine_processors
 from headnode.apps.agent.options import Options
@@ -33,6 +34,7 @@ def facts_of_this_machine(options: Options) -> NodeFacts:
         architecture=platform.machine(),
         system=platform.system(),
         boot_id=boot_id(),
+        serves="" if os.geteuid() == 0 else user_name(os.geteuid()),
         machine_processors=() if options.processors else machine_processors(),
         control_groups=groups.version,
         enforced=tuple(_ENFORCED[name] for name in groups.controllers),

@@ -43,6 +43,7 @@ def node_object(cluster: Cluster, node: NodeRecord, now: Instant) -> dict[str, A
         "speed": facts.speed,
         "disk": facts.disk,
         "swap": facts.swap,
+        "serves": facts.serves,
         "used": facts.processors - free,
         "free": free,
         "jobs": len(cluster.holders.get(name, ())),

@@ -6,8 +6,11 @@ from typing import Any
 from headnode.core.model.quantities import Instant
 from headnode.core.model.user import User
 
-_ABOUT = ("job", "task", "instance", "group", "node", "nodes", "name", "user", "owner", "token", "template")
-"""The fields of requests that say what they are about.  What jobs run is not written down."""
+_ABOUT = ("job", "task", "instance", "group", "node", "nodes", "name", "owner", "token", "template")
+"""The fields of requests that say what they are about; no name of what is said of the one who asks.
+
+What jobs run is not written down.
+"""
 DONE = "done"
 
 
@@ -25,8 +28,10 @@ def entry(
     said |= {name: fields[name] for name in _ABOUT if _is_plain(fields.get(name))}
     if isinstance(values := fields.get("values"), dict):
         said["parameters"] = {str(name): value for name, value in values.items()}
-    if isinstance(terms := fields.get("terms"), dict) and _is_plain(terms.get("user")):
-        said.setdefault("owner", terms["user"])
+    terms = fields.get("terms")
+    for whom in (fields.get("user"), terms.get("user") if isinstance(terms, dict) else None):
+        if _is_plain(whom):  # `user` is who asks, and nobody else
+            said.setdefault("owner", whom)
     return said | {"outcome": outcome}
 
 

@@ -56,7 +56,7 @@ async def check_job(desk: Desk, by: User, wish: w.SubmitWish) -> Object:
     """
     if wish.job is not None:
         return {"report": [], **await _foretold(desk, by, _made_before(desk, by, wish, wish.job))}
-    described = await read_jobs(wish, desk.now(), desk.ways, desk.name)
+    described = await read_jobs(wish, desk.now(), desk.site)
     report = {"report": report_json(described.report)}
     candidates = _candidates(desk, by, described, written=wish.jobfile is not None)
     if len(candidates) == 1:
@@ -68,7 +68,9 @@ async def check_job(desk: Desk, by: User, wish: w.SubmitWish) -> Object:
 async def _foretold(desk: Desk, by: User, candidate: _Candidate) -> Object:
     spec = candidate.spec
     turn = (*new_turn(desk.cluster, spec)[:2], candidate.job or JobId(desk.cluster.next_job))
-    picture = await picture_with(desk, Subject(turn, request_of(spec)))
+    owner = owner_of(by, spec, users_named(by, (spec,)))
+    request = desk.cluster.for_user(owner.name, request_of(spec))
+    picture = await picture_with(desk, Subject(turn, request))
     answer = blank(desk) | stands(desk, picture)
     answer |= {"job": candidate.job, "name": spec.name}
     now = desk.now()

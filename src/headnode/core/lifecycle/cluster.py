@@ -8,6 +8,7 @@ from bisect import bisect_left, insort
 from heapq import heappop, heappush
 
 import msgspec
+from msgspec.structs import replace
 
 from headnode.core.lifecycle.deadlines import coarse, within
 from headnode.core.lifecycle.flow import Flow
@@ -59,6 +60,7 @@ class Cluster:
         kept = snapshot or Snapshot()
         self.jobs: dict[JobId, JobRecord] = {}
         self.nodes: dict[str, NodeRecord] = {node.facts.name: node for node in kept.nodes}
+        self.personal = any(node.facts.serves for node in kept.nodes)  # some node serves one user only
         self.parameters = dict(kept.parameters)
         self.templates = {template.name.lower(): template for template in kept.templates}
         self.invitations = {invitation.digest: invitation for invitation in kept.invitations}
@@ -158,7 +160,7 @@ class Cluster:
     def given(self, record: JobRecord) -> JobRequest:
         """Return what a job was given that was started, also when it is suspended and waits to go on."""
         request = request_taken(record.spec, record.run.option if record.run is not None else 0)
-        return admitted(self.bookings.named, record, without_refused(request, record.run))
+        return self.let_in(record, without_refused(request, record.run))
 
     def turn(self, record: JobRecord) -> Turn:
         """Return the place of a job in the queue: smaller goes first."""
@@ -171,7 +173,7 @@ class Cluster:
         self.redraw.add(record.id)
         if record.id in self.running:
             request = without_refused(own_request(spec), record.run)
-            self._classes[record.id] = admitted(self.bookings.named, record, request)
+            self._classes[record.id] = self.let_in(record, request)
 
     def adopt(self, record: JobRecord) -> None:
         """Take a record in, with everything that follows from it."""
@@ -226,7 +228,18 @@ class Cluster:
 
     def _asked(self, record: JobRecord) -> JobRequest:
         """Return what a job of the queue asks for."""
-        return admitted(self.bookings.named, record, self._described(record))
+        return self.let_in(record, self._described(record))
+
+    def let_in(self, record: JobRecord, request: JobRequest) -> JobRequest:
+        """Return a request with what depends on whose it is: where he is let in."""
+        return self.for_user(record.owner, admitted(self.bookings.named, record, request))
+
+    def for_user(self, owner: str, request: JobRequest) -> JobRequest:
+        """Return a request with whose it is, if that matters."""
+        if not self.personal:
+            return request
+        others = tuple(replace(other, user=owner) for other in request.others)
+        return replace(request, user=owner, others=others)
 
     def _described(self, record: JobRecord) -> JobRequest:
         if record.state is JobState.RESUMING:
@@ -421,6 +434,13 @@ class Cluster:
                 if not turns:
                     del self.queue[request]
                 self._line_up(record)
+
+    def look_who_is_served(self) -> None:
+        """Work out again whether some node serves one user only, and what jobs ask for if that is new."""
+        personal = any(node.facts.serves for node in self.nodes.values())
+        if personal != self.personal:
+            self.personal = personal
+            self._rebook(set())
 
     def turn_reservations(self, now: Instant) -> None:
         """Let the scheduler and whoever attends to them know of reservations that begin or end by now."""

@@ -21,6 +21,7 @@ def registered(cluster: Cluster, event: e.NodeRegistered) -> None:
             _forget_preparations(cluster, event.facts.name)
         known.facts = known.with_settings(event.facts)
     cluster.open_node(known)
+    cluster.look_who_is_served()
 
 
 def _forget_preparations(cluster: Cluster, node: str) -> None:
@@ -94,6 +95,7 @@ def removed(cluster: Cluster, event: e.NodeRemoved) -> None:
     known = cluster.node(event.node)
     node_target(known.state, event)
     del cluster.nodes[event.node]
+    cluster.look_who_is_served()
     cluster.bookings.look_at(event.node)
     cluster.redraw_nodes.add(event.node)
     cluster.free.pop(event.node, None)

@@ -197,6 +197,7 @@ class JobRequest(msgspec.Struct, frozen=True, gc=False):
     others: tuple["JobRequest", ...] = ()  # what the job would do with instead, best first
     reservation: str = ""  # it runs nowhere but in this one; in lower case
     welcome: tuple[str, ...] = ()  # reservations that do not keep it out; in lower case, ascending
+    user: str = ""  # whose it is, where some nodes serve one user only; empty: it does not matter
 
     def option(self, number: int) -> "JobRequest":
         """Return what is asked for under an option: 0 for this itself, n for the n-th of the others.

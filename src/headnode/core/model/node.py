@@ -34,6 +34,7 @@ class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
     disk: int = 0  # MB where tasks may write; 0: not said
     swap: int = 0  # MB
     boot_id: str = ""
+    serves: str = ""  # the one user whose jobs it can run; empty: it runs those of everybody
     machine_processors: tuple[int, ...] = ()  # what the machine calls them, in order; empty: they are not its own
     control_groups: str = ""  # v2, v1 or none; empty: not said
     enforced: tuple[str, ...] = ()  # what the system keeps for each task: memory, processes, processors

@@ -29,6 +29,7 @@ class Rules(NamedTuple):
     needs: NodeNeeds = ANY_NODE
     lasts: float = 0.0  # seconds it may run, where nodes will close
     access: Access | None = None  # where nodes are reserved
+    user: str = ""  # empty: it does not matter who it is
 
 
 def fold(names: Iterable[str]) -> frozenset[str]:
@@ -47,6 +48,7 @@ def rules_of(request: JobRequest) -> Rules:
         processors=(request.minimum_processors_per_node, request.maximum_processors_per_node),
         order=request.order_by or RESOURCE_ORDER,
         needs=request.needs,
+        user=request.user,
     )
 
 
@@ -57,6 +59,8 @@ def objection(rules: Rules, node: NodeFacts) -> str:
         return "has no processors"
     if rules.asked and name not in rules.asked:
         return "is not among the requested nodes"
+    if rules.user and node.serves not in ("", rules.user):
+        return f"serves only user {node.serves!r}"
     if name in rules.excluded:
         return "is excluded by the job"
     return (

@@ -221,6 +221,7 @@ def _looks(facts: NodeFacts) -> tuple[object, ...]:
         facts.system,
         facts.disk,
         facts.swap,
+        facts.serves,
     )
 
 

@@ -37,6 +37,7 @@ def view(node: "Node") -> dict[str, str]:
         "Sockets": str(node["sockets"] or ""),
         "Memory": f"{node['memory']} MB" if node["memory"] else "",
         "Speed": f"{node['speed']} MHz" if node["speed"] else "",
+        "Serves Only": node.get("serves", ""),
         "Disk": f"{node['disk']} MB" if node.get("disk") else "",
         "Swap": f"{node['swap']} MB" if node.get("swap") else "",
         "Groups": ", ".join(node["groups"]),
