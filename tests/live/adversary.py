@@ -153,6 +153,8 @@ class Adversary:
                     self.head.ask("release_job", job=job, all=True)
                 if shown["state_detail"] in ("suspending", "suspended"):
                     self.head.ask("resume_job", job=job)
+                if any(task["kind"] == "service" for task in self.head.ask("tasks", job=job)["tasks"]):
+                    self.head.ask("finish_job", job=job)  # it would go on for ever
                 reasons = self.head.ask("explain_job", job=job)["reasons"]
                 if any(reason["why"] == "never-fits" for reason in reasons):
                     self.head.ask(
@@ -197,14 +199,15 @@ class Adversary:
         """Return a job in the native form."""
         kinds = (self._plain, self._sweep, self._flow) if simple else (
             self._plain, self._sweep, self._flow, self._gang, self._gang, self._alternatives, self._spread,
-            self._limited, self._private,
+            self._limited, self._private, self._prepared, self._prepared, self._service,
         )  # fmt: skip
         job: dict[str, Any] = self._any(*kinds)()
         job["suspendable"] = self.random.random() < 0.8
         job["run_time"] = self._any("5m", "20s", "20s", "2s")
         rerunnable = self.random.random() < 0.5
         for task in job["tasks"]:
-            task["rerunnable"] = rerunnable
+            if "type" not in task:
+                task["rerunnable"] = rerunnable
         for wish in self.random.sample(self._wishes(), self._any(0, 0, 1, 1, 2)):
             job |= wish
         return job
@@ -253,6 +256,15 @@ class Adversary:
         distribution = self._any({"nodes": 2}, {"per_node": 1}, {"geometry": [[1], [2]]})
         task = {"command": self._command(), "processors": 2, "distribution": distribution}
         return {"tasks": [task]}
+
+    def _prepared(self) -> dict[str, Any]:
+        first = {"type": "node-prep", "command": self._command()}
+        last = {"type": "node-release", "command": self._command()}
+        return {"tasks": [first, last, {"command": self._command(), "sweep": "1-4"}]}
+
+    def _service(self) -> dict[str, Any]:
+        service = {"type": "service", "command": self._command()}
+        return {"processors": "1-2", "tasks": [{"type": "node-prep", "command": self._command()}, service]}
 
     def _limited(self) -> dict[str, Any]:
         return {"resource_limits": {"nofile": OPEN_FILES}, "tasks": [{"command": self._command()}]}

@@ -228,6 +228,34 @@ def test_one_preparation_makes_the_same_recipes_as_many() -> None:
         assert together.recipe(instance, 1) == made(task, instance=instance)
 
 
+@pytest.mark.parametrize(
+    ("unit", "minimum", "part", "hosts"),
+    [
+        (UnitType.PROCESSOR, 1, (("n1", (0, 1)), ("n2", (4,))), "n1 n1 n2"),
+        (UnitType.PROCESSOR, 2, (("n1", (0, 1, 2, 3)), ("n2", (4, 5))), "n1 n1 n2"),
+        (UnitType.SOCKET, 1, (("n1", (0, 1, 2, 3)), ("n2", (0, 1))), "n1 n1 n2"),
+        (UnitType.NODE, 1, (("n1", (0, 1, 2, 3)), ("n2", (0,)), ("n3", (0,))), "n1 n2 n3"),
+    ],
+)
+def test_an_instance_of_a_sweep_that_starts_together_is_told_the_hosts_of_all(
+    unit: UnitType, minimum: int, part: Place, hosts: str
+) -> None:
+    task = sweep(command="prog", minimum=minimum, maximum=minimum)
+    around = Surroundings(
+        job=JobId(7),
+        spec=JobSpec(together=True, unit=unit, tasks=(task,)),
+        node="n1",
+        cluster="blue",
+        scheduler="head",
+        base=BASE,
+        processors_per_socket=2,
+        parts=(part,),
+    )
+    environment = Preparation(around, 1, task, (("n1", (0,)),)).recipe(1, 1).environment
+    assert environment["HEADNODE_HOSTS"] == hosts
+    assert environment["CCP_NODES_CORES"] == "1 n1 1"
+
+
 def test_unknown_names_and_lone_percents_stay() -> None:
     assert expand_percent("50% of %x% %%", {"HOME": "h"}) == "50% of %x% %%"
     assert expand_path("$unknown ${unknown} $ %", {}) == "$unknown ${unknown} $ %"

@@ -467,3 +467,51 @@ def test_a_gang_that_loses_a_node_while_it_stands_still_returns_to_the_queue() -
         world.end(job, 2, instance, kind="stopped")
     assert state(world, job) is JobState.QUEUED
     world.check_replay()
+
+
+def test_a_job_is_suspended_when_what_was_being_ended_is_over() -> None:
+    world = World(2)
+    task = TaskSpec(command="x", rerunnable=True)
+    job = world.submit(task, task, minimum=2, maximum=2, suspendable=True)
+    world.do(c.StopTask(by=ROOT, job=job, task=1))
+    world.do(c.SuspendJob(by=ROOT, job=job))
+    world.do(*world.nodes.stopped(job))
+    assert state(world, job) is JobState.SUSPENDING  # the first task has its grace, on its own processor
+    assert world.cluster.free["node1"] == []
+    world.end(job, 1, kind="stopped")
+    assert state(world, job) is JobState.SUSPENDED
+    assert world.cluster.free["node1"] == [0, 1]
+    world.check_replay()
+
+
+@pytest.mark.parametrize("resuming", [False, True])
+@pytest.mark.parametrize("first", ["cancel", "force", "vanish node1", "vanish node2"])
+@pytest.mark.parametrize("second", ["cancel", "force", "graceful", "give up node1", "give up node2"])
+@pytest.mark.parametrize("third", ["cancel", "register node1", "vanish node1", "give up node1"])
+def test_a_suspended_job_can_be_ended_whatever_becomes_of_its_nodes(
+    first: str, second: str, third: str, resuming: bool
+) -> None:
+    world = World(1, 1)
+    task = TaskSpec(command="x", rerunnable=True)
+    job = world.submit(task, task, minimum=2, maximum=2, suspendable=True)
+    world.do(c.SuspendJob(by=ROOT, job=job))
+    world.do(*world.nodes.stopped(job))
+    if resuming:
+        world.submit(TaskSpec(command="x"))
+        world.do(c.ResumeJob(by=ROOT, job=job))
+    facts = {name: node.facts for name, node in world.cluster.nodes.items()}
+    rest = ("vanish node1", "vanish node2", "cancel", "give up node1", "give up node2")
+    for wish in (first, second, third, *rest):
+        word, _, node = wish.rpartition(" ")
+        command: c.Command = {
+            "vanish": lambda node=node: c.NodeVanished(node=node),
+            "give up": lambda node=node: c.GiveUpNode(node=node),
+            "register": lambda node=node: c.RegisterNode(facts=facts[node]),
+            "": lambda wish=wish: c.StopJob(
+                by=ROOT, job=job, outcome="canceled", force=wish == "force", graceful=wish == "graceful"
+            ),
+        }[word]()
+        if not isinstance(command, c.StopJob) or job in world.cluster.jobs:
+            world.do(command)
+    assert state(world, job).is_final
+    world.check_replay()

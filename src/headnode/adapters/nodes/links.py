@@ -144,6 +144,7 @@ class NodeLinks:
             allocation=tuple(record.run.places.items()),
             deadline=deadline_of(record),
             suspendable=spec.suspendable,
+            parts=record.run.parts,
             bound=binds(settings.text("AffinityType"), exclusive=spec.exclusive),
             memory_limited=settings.text("EnforceMemory") == "yes",
             most_processes=int(settings.number("JobProcessLimit")),
@@ -338,7 +339,7 @@ class NodeLinks:
         for job in sorted(held & cluster.flows.keys()):
             if job not in opened or link.opened.get(job) != opened[job]:
                 self.open_job(cluster, job, only=link.node)
-        for message in (*still(cluster, link.node, holdings), *unwanted(cluster, holdings), *plan.messages):
+        for message in (*still(cluster, link.node, holdings), *unwanted(cluster, link.node, holdings), *plan.messages):
             link.send(message)
         self._learn_launched(link, holdings.launched if anew else _of_tasks(holdings.launched))
         for report in plan.reports:

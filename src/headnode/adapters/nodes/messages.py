@@ -306,6 +306,7 @@ class OpenJob(Message, frozen=True):
     deadline: Instant
     previous_job: JobId | None = None
     suspendable: bool = False  # it may be told to stand still
+    parts: tuple[Place, ...] = ()  # of a gang: the processors of each task
     bound: bool = False  # its tasks run on their own processors only
     memory_limited: bool = True  # its tasks get no more memory than they ask for
     most_processes: int = 0  # of all its tasks on one node, with threads; 0: not limited

@@ -40,6 +40,7 @@ class Orders:
             base=base_environment(opened.uid),
             marker=marker,
             previous_job=opened.previous_job,
+            parts=opened.parts,
             processors_per_socket=max(1, facts.processors // facts.sockets),
             machine_processors=facts.machine_processors,
         )

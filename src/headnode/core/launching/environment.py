@@ -10,7 +10,7 @@ import msgspec
 
 from headnode.core.launching.processors import machine_numbers
 from headnode.core.lifecycle.events import Place
-from headnode.core.lifecycle.seating import BLOCKS, nodes_of
+from headnode.core.lifecycle.seating import BLOCKS, nodes_of, seats
 from headnode.core.model.job import JobSpec, UnitType
 from headnode.core.model.quantities import FOREVER, JobId, Seconds
 from headnode.core.model.task import Distribution, TaskSpec, TaskType
@@ -40,6 +40,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     previous_job: JobId | None = None
     processors_per_socket: int = 1
     machine_processors: tuple[int, ...] = ()  # what the node's machine calls its processors
+    parts: tuple[Place, ...] = ()  # of a gang: the processors of each task
     state_directory: str = ""  # of the head: `hn` in a task finds it there
 
     @property
@@ -60,6 +61,7 @@ def task_variables(around: Surroundings, number: int, task: TaskSpec, place: Pla
     return {
         **_job_variables(around),
         **_place_variables(around, task, place),
+        **_gang_variables(around, number, task),
         "CCP_TASKID": str(number),
         "CCP_TASKSYSTEMID": str(number),
         "CCP_TASKCONTEXT": f"{around.job}.{number}",
@@ -142,6 +144,18 @@ def _place_variables(around: Surroundings, task: TaskSpec, place: Place) -> dict
         "CCP_NODES_CORES": node_list(place, processors),
         "CCP_COREIDS": " ".join(map(str, machine_numbers(here, around.machine_processors))),
     }
+
+
+def _gang_variables(around: Surroundings, number: int, task: TaskSpec) -> dict[str, str]:
+    """Return the hosts of all instances of a sweep that start together: each is a process of one program."""
+    if task.kind is not TaskType.SWEEP or number > len(around.parts):
+        return {}
+    size = task.minimum * (around.processors_per_socket if around.spec.unit is UnitType.SOCKET else 1)
+    places = seats(
+        task, around.spec.unit, around.parts[number - 1], lambda _, held: [size] * max(1, held // size)
+    )
+    text = " ".join(node for place in places for node, _ in place)
+    return {"HEADNODE_HOSTS": text if len(text) <= LONGEST_HOST_LIST else OVERFLOW}
 
 
 def _units(around: Surroundings, processors: int) -> int:

@@ -17,10 +17,12 @@ from headnode.core.lifecycle.permission import may_rewrite
 from headnode.core.lifecycle.records import JobRecord, encode_record, encode_spec
 from headnode.core.lifecycle.reserving import check_may_go_in, check_stays_clear
 from headnode.core.lifecycle.states import JobState
+from headnode.core.lifecycle.waiting import check_could_run
 from headnode.core.model.checks import check, check_runnable
 from headnode.core.model.errors import BadRequest, WrongState
 from headnode.core.model.job import Alternative, JobSpec, TaskAlternative
 from headnode.core.model.quantities import NEVER, Instant
+from headnode.core.model.small_checks import called
 from headnode.core.model.task import SPECIAL
 
 IN_PLACE_WHEN_QUEUED = frozenset(
@@ -77,7 +79,7 @@ def modify(cluster: Cluster, command: c.ModifyJob, now: Instant) -> list[Event]:
         return [revived, e.JobConfigured(at=now, job=record.id, by=command.by.name), modified]
     _refuse_fields(record, _changeable(record), command.fields)
     if "tasks" in command.fields and record.state is not JobState.CONFIGURING:
-        _check_kinds_added(record, cluster.written(record), command)
+        _check_places_of_added(cluster, record, command)
     if record.state.is_active:
         _check_running(record, command)
         if cluster.bookings.on and "run_time" in command.fields:
@@ -137,9 +139,9 @@ def _check_added(record: JobRecord, now: JobSpec, wished: JobSpec) -> None:
         )
 
 
-def _check_kinds_added(record: JobRecord, spec: JobSpec, command: c.ModifyJob) -> None:
-    """Special tasks come with their job: its nodes are prepared from the first."""
-    known = len(spec.tasks)
+def _check_places_of_added(cluster: Cluster, record: JobRecord, command: c.ModifyJob) -> None:
+    """Special tasks come with their job: its nodes are prepared from the first.  Others must find a node."""
+    known = len(cluster.written(record).tasks)
     for number, task in enumerate(command.spec.tasks[known:], known + 1):
         if task.kind in SPECIAL:
             raise WrongState(
@@ -148,6 +150,8 @@ def _check_kinds_added(record: JobRecord, spec: JobSpec, command: c.ModifyJob) -
                 f"and the job is {record.state.value}",
                 fix="add it before the job is submitted: hn job new, hn job add, hn job submit",
             )
+        if record.state.is_active:
+            check_could_run(cluster, record, task, called(number, task))
 
 
 def _changeable(record: JobRecord) -> frozenset[str] | None:

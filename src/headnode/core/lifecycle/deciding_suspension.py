@@ -11,7 +11,7 @@ from headnode.core.lifecycle.events import Event, Place
 from headnode.core.lifecycle.permission import may_change
 from headnode.core.lifecycle.records import JobRecord
 from headnode.core.lifecycle.resuming import suspension_of
-from headnode.core.lifecycle.states import JobState
+from headnode.core.lifecycle.states import JobState, TaskState
 from headnode.core.model.errors import WrongState
 from headnode.core.model.quantities import Instant
 
@@ -53,8 +53,14 @@ def stopped(cluster: Cluster, command: c.ReportSuspended, now: Instant) -> list[
 
 
 def stand_still(record: JobRecord, now: Instant) -> list[Event]:
-    """Return what follows for a job whose processes are being stopped: nothing until all nodes said so."""
-    if record.state is not JobState.SUSPENDING or suspension_of(record.run).awaited:
+    """Return what follows for a job whose processes are being stopped: nothing until all nodes said so.
+
+    What is being ended does not stand still: until it is over it has its grace, on processors of its own.
+    """
+    run = record.run
+    if record.state is not JobState.SUSPENDING or run is None or suspension_of(run).awaited:
+        return []
+    if any(live.state is TaskState.ENDING for progress in run.tasks for live in progress.live.values()):
         return []
     return [e.JobSuspended(at=now, job=record.id)]
 

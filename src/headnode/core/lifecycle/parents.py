@@ -8,7 +8,7 @@ from enum import Enum
 
 import msgspec
 
-from headnode.core.lifecycle.records import JobRecord, decode_spec
+from headnode.core.lifecycle.records import JobRecord
 from headnode.core.lifecycle.states import JobState
 from headnode.core.model.dependencies import Condition, dependencies
 from headnode.core.model.job import JobSpec
@@ -79,14 +79,6 @@ def hopeless(spec: JobSpec, fates: Mapping[int, Fate]) -> Iterator[tuple[int, Co
         fate = fates.get(parent)
         if fate is not None and standing(condition, fate) is Standing.NEVER:
             yield parent, condition
-
-
-def conditions_of(record: JobRecord) -> dict[int, list[Condition]]:
-    """Return what a job waits for of each of its parents, by their ids."""
-    found: dict[int, list[Condition]] = {}
-    for parent, condition in dependencies(decode_spec(record.spec)):
-        found.setdefault(parent, []).append(condition)
-    return found
 
 
 _WISHED = {

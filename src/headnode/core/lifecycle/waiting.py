@@ -3,6 +3,8 @@
 The scheduler says why a job waits; this says why a task waits inside its job.
 """
 
+from collections.abc import Collection
+
 import msgspec
 
 from headnode.core.lifecycle.cluster import Cluster
@@ -10,9 +12,13 @@ from headnode.core.lifecycle.flow import Flow
 from headnode.core.lifecycle.gang import TAKE_TASKS, has_parts
 from headnode.core.lifecycle.records import JobRecord, Stay
 from headnode.core.lifecycle.states import JobState
+from headnode.core.model.errors import WrongState
 from headnode.core.model.node_needs import ANY_NODE
 from headnode.core.model.node_objections import objection
 from headnode.core.model.task import TaskSpec, TaskType
+
+WAY_OUT = "cancel the task, and submit it as a job of its own"
+"""What to do about a task that its job can never run."""
 
 
 class TaskReason(msgspec.Struct, frozen=True):
@@ -62,6 +68,10 @@ def _room(cluster: Cluster, record: JobRecord, index: int) -> TaskReason:
         )
     if task.required_nodes:
         nodes = ", ".join(task.required_nodes)
+        gone = not_held(flow.run.allocation, task)
+        if gone:
+            what = f"it requires {', '.join(gone)}, which its job does not hold and will not get: {WAY_OUT}"
+            return TaskReason("node", what, gone[0])
         return TaskReason("node", f"it needs room on {nodes}, which its job's other tasks use", nodes)
     if task.node_group or task.needs != ANY_NODE:
         return _suitable(cluster, flow, task)
@@ -100,16 +110,46 @@ def _gang(cluster: Cluster, flow: Flow, index: int) -> TaskReason:
 
 def _suitable(cluster: Cluster, flow: Flow, task: TaskSpec) -> TaskReason:
     """The task asks for nodes of a kind: say which of the job's nodes are, or why none is."""
-    reasons = {node: _unsuitable(cluster, node, task) for node in flow.run.allocation}
+    reasons = {node: unsuitable(cluster, node, task) for node in flow.run.allocation}
     fitting = ", ".join(node for node, reason in reasons.items() if not reason)
     if fitting:
         what = f"it needs room on {fitting}: no other node of its job is what it asks for"
         return TaskReason("node", what, fitting)
     node, reason = next(iter(reasons.items()), ("", "it holds none"))
-    return TaskReason("node", f"no node of its job is what it asks for: {node} {reason}", node)
+    return TaskReason("node", f"no node of its job is what it asks for: {node} {reason}; {WAY_OUT}", node)
 
 
-def _unsuitable(cluster: Cluster, node: str, task: TaskSpec) -> str:
+def not_held(held: Collection[str], task: TaskSpec) -> list[str]:
+    """Return the nodes that a task requires and that are not among those its job holds."""
+    there = {node.casefold() for node in held}
+    return [node for node in task.required_nodes if node.casefold() not in there]
+
+
+def check_could_run(cluster: Cluster, record: JobRecord, task: TaskSpec, whose: str) -> None:
+    """Refuse a task for which a job that was started has no node.
+
+    Raises:  WrongState ``not-held``.
+    """
+    held = record.run.places if record.run is not None else {}
+    gone = not_held(held, task)
+    reasons = {node: unsuitable(cluster, node, task) for node in held}
+    if gone:
+        what = f"{whose} requires node {gone[0]!r}, which job {record.id} does not hold"
+    elif reasons and all(reasons.values()):
+        node, reason = next(iter(reasons.items()))
+        what = f"{whose} asks for a node that job {record.id} does not hold: {node} {reason}"
+    else:
+        return
+    there = ", ".join(held)
+    raise WrongState(
+        code="not-held",
+        what=what,
+        fix="submit it as a job of its own" + (f", or ask for what {there} can give" if there else ""),
+    )
+
+
+def unsuitable(cluster: Cluster, node: str, task: TaskSpec) -> str:
+    """Return why a node is not what the task asks for, or nothing if it is."""
     facts = cluster.nodes[node].facts if node in cluster.nodes else None
     if facts is None:
         return "is gone"
