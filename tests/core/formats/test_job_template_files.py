@@ -1,5 +1,6 @@
 """Job templates as files: TOML that reads back as the same, and the XML of HPC Pack."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -162,3 +163,10 @@ def test_every_property_is_a_field_of_jobs_and_each_is_there_once() -> None:
     assert {one.field for one in PROPERTIES.values()} <= set(JobSpec.__struct_fields__)
     pairs = [(one.field, one.unit) for one in PROPERTIES.values()]
     assert len(pairs) == len(set(pairs))
+
+
+def test_the_template_of_the_documentation_is_understood_and_every_property_is_in_it() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "templates.md").read_text()
+    template = job_templates.read_template(page.split("```toml\n")[1].split("```")[0])
+    assert template.name == "Solver"
+    assert [key for key in PROPERTIES if f"`{key}`" not in page] == []

@@ -11,6 +11,7 @@ from headnode.adapters.nodes.link import Link
 from headnode.adapters.nodes.sessions import Sessions
 from headnode.adapters.notify.settings import ways_of
 from headnode.apps.server.filter_reasons import filter_reasons
+from headnode.apps.server.filtering.asking import Asker
 from headnode.apps.server.inbox import Inbox
 from headnode.apps.server.lookups import Lookups
 from headnode.apps.server.network import Network
@@ -101,7 +102,7 @@ class Desk:
         )
         self.audit = AuditLog(state / "audit.log")
         self.passage: Passage = Straight()  # how jobs come into the queue
-        self.offers = engine.offers
+        self.asker: Asker | None = None  # who calls filters; None: nobody does
         self.searching = asyncio.Lock()  # held by the one question that asks the policy many times
 
     @property
@@ -161,7 +162,7 @@ class Desk:
             until = datetime.fromtimestamp(self.cluster.held[record.id], UTC).astimezone()
             found.append(Reason(Why.HOLD, f"it is held until {until.isoformat(timespec='seconds')}"))
         found += [Reason(Why.HOLD, hold_in_words(hold), hold.name) for hold in record.holds]
-        found += filter_reasons(self.cluster, self.offers, record)
+        found += filter_reasons(self.cluster, self.engine.offers, record)
         return found + [
             Reason(Why.DEPENDENCY, f"it waits for {text}", str(parent))
             for parent, text in self.awaited(self.cluster.written(record), record.waits_for)

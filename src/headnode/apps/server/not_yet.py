@@ -2,19 +2,31 @@
 
 from collections.abc import Iterator
 
+import msgspec
+
 from headnode.adapters.notify.settings import Ways
 from headnode.core.formats.fidelity import Item, Kind
 from headnode.core.lifecycle.notices import addresses, is_hook, is_mail
 from headnode.core.model.job import JobSpec
+from headnode.core.model.template import DEFAULT
 
 
-def not_acted_on(spec: JobSpec, ways: Ways) -> tuple[Item, ...]:
+class Site(msgspec.Struct, frozen=True):
+    """What a cluster is to job files: its name, how it tells people, and whether it has job templates."""
+
+    name: str = ""
+    ways: Ways = Ways()
+    templates: bool = False
+
+
+def not_acted_on(spec: JobSpec, site: Site) -> tuple[Item, ...]:
     """Return an item for each wish of the job that will have no effect."""
     found: list[Item] = []
     if spec.notify_on_start or spec.notify_on_completion:
-        found += [_kept("notification", what) for what in untold(spec, ways)]
-    if spec.template and spec.template.lower() != "default":
-        found.append(_kept("job template", f"template {spec.template!r} has no effect: there are none"))
+        found += [_kept("notification", what) for what in untold(spec, site.ways)]
+    if spec.template and not site.templates and spec.template.lower() != DEFAULT.lower():
+        what = f"{spec.template!r} has no effect: this cluster has no templates (hn template import)"
+        found.append(_kept("job template", what))
     return tuple(found)
 
 

@@ -5,8 +5,7 @@ from typing import Any
 
 import msgspec
 
-from headnode.adapters.notify.settings import Ways
-from headnode.apps.server.not_yet import not_acted_on
+from headnode.apps.server.not_yet import Site, not_acted_on
 from headnode.apps.server.several_jobs import Described
 from headnode.apps.server.wishes import CreateWish
 from headnode.core.formats.fidelity import Item, honour, parse_awareness
@@ -17,23 +16,23 @@ from headnode.core.model.quantities import Instant
 LARGE = 16_384  # characters of job files that are read beside the event loop
 
 
-async def read_jobs(wish: CreateWish, now: Instant, ways: Ways, machine: str = "") -> Described:
+async def read_jobs(wish: CreateWish, now: Instant, site: Site) -> Described:
     """Return the descriptions that a client means: a job file, changed and added to by options.
 
-    `ways` are those of notices.  `machine` names this cluster; a job that is for another one is refused.
+    A job that is for a cluster of another name is refused.
     Raises:  BadRequest, with line and column for a job file.
     """
     if wish.jobfile is None:
         described = Described([read_terms(wish.terms, wish.tasks, None, now=now)], (), ())
     elif len(wish.jobfile) + sum(map(len, wish.files.values())) > LARGE:
-        described = await asyncio.to_thread(_read_file, wish.jobfile, wish, machine)
+        described = await asyncio.to_thread(_read_file, wish.jobfile, wish, site.name)
     else:
-        described = _read_file(wish.jobfile, wish, machine)
+        described = _read_file(wish.jobfile, wish, site.name)
     if wish.jobfile is not None and (wish.terms or wish.tasks):
         specs = [read_terms(wish.terms, wish.tasks, spec, now=now) for spec in described.specs]
         described = described._replace(specs=specs)
     policy = parse_awareness(wish.awareness)
-    kept = [item for spec in described.specs for item in not_acted_on(spec, ways)]
+    kept = [item for spec in described.specs for item in not_acted_on(spec, site)]
     return described._replace(report=described.report + honour(policy, dict.fromkeys(kept)))
 
 
