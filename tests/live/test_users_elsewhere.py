@@ -20,6 +20,8 @@ from headnode.core.model.quantities import NEVER, JobId
 from heads import PATIENCE, RealHead, real_head
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can run jobs as others")
+OF_ALL = ("env", f"PYTHONPATH={os.pathsep.join(filter(None, sys.path))}", "/usr/bin/python3")
+"""A Python that every user can run, with what ours imports."""
 NOBODY = pwd.getpwnam("nobody")
 
 
@@ -145,11 +147,12 @@ class PersonalNode(JoinedNode):
         self.state.parent.chmod(0o755)
 
     def _command(self, *more: str) -> list[str]:
-        return as_user(self._user, *super()._command(*more))
+        _, *words = super()._command(*more)
+        return as_user(self._user, *OF_ALL, *words)
 
 
 def _reachable_by_all() -> bool:
-    words = as_user("nobody", sys.executable, "-c", "import headnode.apps.agent")
+    words = as_user("nobody", *OF_ALL, "-c", "import headnode.apps.agent.agent")
     return subprocess.run(words, capture_output=True, timeout=PATIENCE, check=False).returncode == 0
 
 
