@@ -9,6 +9,7 @@ from headnode.apps.server import answers_nodes as show
 from headnode.apps.server import wishes as w
 from headnode.apps.server.answers_jobs import count_by_state
 from headnode.apps.server.desk import Desk
+from headnode.apps.server.verbs_access import whoami
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.permission import must_administer
 from headnode.core.lifecycle.states import ACTIVE, JobState
@@ -82,7 +83,7 @@ async def _change(desk: Desk, by: User, wish: w.NodeWish, what: str) -> Object:
     return {"node": show.detailed_node(desk.cluster, desk.cluster.node(wish.node), desk.now())}
 
 
-async def cluster(desk: Desk, by: User, wish: w.Wish) -> Object:  # noqa: ARG001
+async def cluster(desk: Desk, by: User, wish: w.Wish) -> Object:
     """Show the cluster."""
     journal = desk.state / "journal.db"
     files = (journal, journal.with_name(journal.name + "-wal"))
@@ -96,6 +97,7 @@ async def cluster(desk: Desk, by: User, wish: w.Wish) -> Object:  # noqa: ARG001
             "policy": desk.engine.settings.text("SchedulingPolicy"),
             **_plug_ins(desk),
             "notices": _notices(desk),
+            "you": await whoami(desk, by, wish),
             "state_directory": str(desk.state),
             "journal": {
                 "events": desk.engine.number,

@@ -23,10 +23,25 @@ def view(cluster: "Mapping[str, Any]") -> dict[str, str]:
         "Processors": _processors(cluster["processors"]),
         "Jobs": _counts(cluster["jobs"]),
         "Tasks Running": str(cluster["tasks_running"]),
+        **_next_reservation(cluster.get("next_reservation")),
         **_notices(cluster.get("notices", {})),
+        **_you(cluster.get("you", {})),
         "State Directory": cluster["state_directory"],
         "Journal": f"{counted(journal['events'], 'event')}, {counted(journal['bytes'], 'byte')}",
     }
+
+
+def _next_reservation(told: "Mapping[str, Any] | None") -> dict[str, str]:
+    """Return the reservation that is or comes first, if there is any."""
+    if not told:
+        return {}
+    when = f"{instant(told['begins'])} to {instant(told['ends'])}"
+    return {"Reservation": f"{told['name']}, {counted(told['nodes'], 'node')}, {when}"}
+
+
+def _you(you: "Mapping[str, Any]") -> dict[str, str]:
+    """Return as whom the head knows the one who asks."""
+    return {"You": f"{you['user']}, {you['role']}"} if you else {}
 
 
 def _processors(count: "Mapping[str, int]") -> str:
