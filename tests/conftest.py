@@ -7,6 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("shared machines", deadline=None)  # how long an example takes is others' affair, too
+settings.load_profile("shared machines")
 
 MARK = "HEADNODE_TESTS"  # inherited by what the tests start; jobs have an environment of their own
 PATIENCE = 10.0  # seconds for what was told to stop
