@@ -23,6 +23,7 @@ from headnode.engine.picture import Picture
 from headnode.engine.ports import Clock, Journal
 from headnode.engine.recovery import ended_job, recover, save
 from headnode.engine.settings import Settings
+from headnode.engine.trying_out import starts_on_paused
 
 log = logging.getLogger("headnode.engine")
 
@@ -161,10 +162,12 @@ class Engine:
             self.last_plan = None
             return
         began = self.clock.now()
-        plan = self.last_plan = self.plan(now)
+        view = self.view(now)
+        plan = self.last_plan = self._planned(view)
         self._planned_by = self.settings.text("SchedulingPolicy")
         self._picture.freed, self.cluster.let_go = False, False
-        for command in self.offers.sift(plan, self.cluster, now):
+        tried = replace(plan, starts=(*plan.starts, *starts_on_paused(self.cluster, view)))
+        for command in self.offers.sift(tried, self.cluster, now):
             answer = self._think(command, now, facts)
             self.offers.settled(command, answer)
             if isinstance(answer, Refused):
@@ -191,7 +194,10 @@ class Engine:
 
     def plan(self, now: Instant) -> Plan:
         """Return what the policy would do now."""
-        view = constrain(self.view(now), self.offers, self.cluster)
+        return self._planned(self.view(now))
+
+    def _planned(self, view: View) -> Plan:
+        view = constrain(view, self.offers, self.cluster)
         return self.policies[self.settings.text("SchedulingPolicy")](view)
 
     def _record(self, facts: list[Event]) -> None:

@@ -22,7 +22,7 @@ _CLOSED = MappingProxyType(
     {
         NodeState.READY: "",
         NodeState.PENDING: "not yet approved by an administrator",
-        NodeState.PAUSED: "paused",
+        NodeState.PAUSED: "paused, but for administrators' jobs that name it",
         NodeState.UNREACHABLE: "unreachable",
         NodeState.LOST_PAUSED: "unreachable and paused",
         NodeState.REMOVED: "removed",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 PLACES: dict[str, dict[str, str]] = {
     "job": {
         "submit": "job_submit",
+        "shell": "job_shell",
         "new": "job_new",
         "add": "job_add",
         "modify": "job_modify",
@@ -44,12 +45,21 @@ PLACES: dict[str, dict[str, str]] = {
         "approve": "node_change",
         "pause": "node_change",
         "drain": "node_drain",
+        "offline": "node_drain",
+        "online": "node_change",
         "resume": "node_change",
         "remove": "node_change",
         "invite": "node_invite",
         "set": "node_set",
     },
     "cluster": {"view": "cluster", "params": "cluster", "history": "cluster", "audit": "audit"},
+    "reservation": {
+        "new": "reservation",
+        "list": "reservation",
+        "view": "reservation",
+        "modify": "reservation",
+        "cancel": "reservation",
+    },
     "template": {
         "list": "template",
         "view": "template",
@@ -57,6 +67,7 @@ PLACES: dict[str, dict[str, str]] = {
         "import": "template",
         "remove": "template",
     },
+    "filter": {"list": "filter", "test": "filter"},
     "token": {"new": "token", "list": "token", "revoke": "token"},
     "": {
         "run": "run",
@@ -78,7 +89,9 @@ NOUNS = {
     "task": "Tasks of a job: look at them, read their output",
     "node": "Nodes of the cluster",
     "cluster": "The cluster as a whole and its parameters",
+    "reservation": "Reservations of nodes: for maintenance, users, projects",
     "template": "Job templates: what jobs of a kind get, and may ask for",
+    "filter": "The site's own rules for jobs: which there are, and what one would do",
     "token": "Using the cluster from other machines",
 }
 ELSEWHERE = {  # the words of the older commands

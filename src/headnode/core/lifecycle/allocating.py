@@ -7,7 +7,8 @@ from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.events import Place
 from headnode.core.lifecycle.flow import Flow
-from headnode.core.lifecycle.records import JobRecord
+from headnode.core.lifecycle.paused import starts_paused
+from headnode.core.lifecycle.records import JobRecord, NodeRecord
 from headnode.core.lifecycle.reserving import must_take
 from headnode.core.lifecycle.room import all_could_run
 from headnode.core.lifecycle.units import processors_for, units_in
@@ -55,7 +56,7 @@ def pick_parts(job: JobId, allocation: Place, parts: Sequence[Shares]) -> tuple[
 def _free(cluster: Cluster, job: JobId, request: JobRequest, node: str, count: int) -> list[int]:
     known = cluster.nodes.get(node)
     free = cluster.free.get(node, [])
-    if known is None or known.state is not NodeState.READY or len(free) < count or count < 1:
+    if known is None or not _is_open(cluster, job, request, known) or len(free) < count or count < 1:
         raise WrongState(
             code="stale-plan", what=f"node {node!r} no longer has {count} free processors for job {job}"
         )
@@ -63,6 +64,12 @@ def _free(cluster: Cluster, job: JobId, request: JobRequest, node: str, count: i
     if others and (request.exclusive or exclusive_holder(cluster, node) in others):
         raise WrongState(code="stale-plan", what=f"node {node!r} cannot be shared with job {job}")
     return free
+
+
+def _is_open(cluster: Cluster, job: JobId, request: JobRequest, node: NodeRecord) -> bool:
+    if node.state is NodeState.PAUSED:
+        return starts_paused(cluster.jobs[job], request, node.facts.name)
+    return node.state is NodeState.READY
 
 
 def exclusive_holder(cluster: Cluster, node: str) -> JobId | None:
