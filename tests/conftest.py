@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-settings.register_profile("shared machines", deadline=None)  # how long an example takes is others' affair, too
+settings.register_profile("shared machines", deadline=None)  # of which tests have a part
 settings.load_profile("shared machines")
 
 MARK = "HEADNODE_TESTS"  # inherited by what the tests start; jobs have an environment of their own
