@@ -10,10 +10,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check bench fuzz format clean
+.PHONY: help install demo test test-cgroup2 check bench fuzz format clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: $(VENV)/.installed ## make .venv with hn in it
 	@echo "installed: $(BIN)/hn"
@@ -23,6 +23,9 @@ demo: $(VENV)/.installed ## start a cluster on this machine and watch three jobs
 
 test: $(VENV)/.with-tools ## run the tests; TESTS=tests/core runs some
 	@$(BIN)/python -m pytest -rs $(TESTS)
+
+test-cgroup2: $(VENV)/.with-tools ## test limits on nodes in a guest with control groups of version 2 alone
+	@$(BIN)/python tests/guest/run.py
 
 check: $(VENV)/.with-tools ## format, lint, types, layers, purity of core, docs that match the code
 	@$(BIN)/ruff format --check .

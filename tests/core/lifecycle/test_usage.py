@@ -44,6 +44,15 @@ def test_times_and_memory_of_all_instances_add_up_and_memory_is_weighted_by_time
     world.check_replay()
 
 
+def test_what_all_instances_read_and_wrote_adds_up() -> None:
+    world = World(2)
+    job = world.submit(ONE, ONE, minimum=2, maximum=2)
+    end(world, job, 1, bytes_read=5, bytes_written=7)
+    end(world, job, 2, bytes_read=1000, bytes_written=30)
+    assert (used(world, job).bytes_read, used(world, job).bytes_written) == (1005, 37)
+    world.check_replay()
+
+
 def test_the_exit_code_of_a_job_is_that_of_the_first_task_that_failed() -> None:
     world = World(3)
     job = world.submit(ONE, ONE, ONE, minimum=3, maximum=3)

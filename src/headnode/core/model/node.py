@@ -35,6 +35,6 @@ class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
     swap: int = 0  # MB
     boot_id: str = ""
     serves: str = ""  # the one user whose jobs it can run; empty: it runs those of everybody
-    machine_processors: tuple[int, ...] = ()  # what the machine calls them, in order; empty: they are not its own
+    machine_processors: tuple[int, ...] = ()  # what the machine calls them, in order; empty: not known
     control_groups: str = ""  # v2, v1 or none; empty: not said
     enforced: tuple[str, ...] = ()  # what the system keeps for each task: memory, processes, processors
