@@ -66,7 +66,7 @@ def test_what_the_node_has_live_or_ended_is_left_alone() -> None:
     start(world)
     table = hello(world, "node1", live=(m.Live(job, 1, 1, 1, True),), ended=(m.Live(job, 2, 1, 1, False),))
     plan = plan_of(world, "node1", table)
-    assert (plan.messages, plan.reports, unwanted(world.cluster, table)) == ((), (), [])
+    assert (plan.messages, plan.reports, unwanted(world.cluster, "node1", table)) == ((), (), [])
 
 
 def test_what_is_being_stopped_is_stopped_again_or_known_to_be_gone() -> None:
@@ -97,7 +97,7 @@ def test_an_older_attempt_and_a_job_nobody_knows_are_stopped_by_force() -> None:
         m.Live(job, 1, 5, 2, True),
     )
     table = hello(world, "node1", live=(*strangers, m.Live(job, 1, 1, 2, True)))
-    assert unwanted(world.cluster, table) == [
+    assert unwanted(world.cluster, "node1", table) == [
         m.Stop(job=s.job, attempts=((s.task, s.instance, s.attempt),), force=True) for s in strangers
     ]
     assert plan_of(world, "node1", table).messages == ()

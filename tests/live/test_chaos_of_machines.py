@@ -1,7 +1,8 @@
 """Eight machines under a mixed load, three of which fail at any moment, and now and then the head.
 
 Afterwards what the head says is compared with what the tasks themselves wrote: nothing acknowledged is lost,
-what may not run twice did not, nothing is stuck, and all nodes are ready.  Longer:
+what may not run twice did not, no instance ran in two places at once, nothing is stuck, and all nodes are
+ready.  Longer:
 ``make test TESTS='tests/live/test_chaos_of_machines.py --chaos-seconds 600'``.
 """
 
@@ -9,7 +10,7 @@ import os
 import random
 import signal
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ NAMES = tuple(f"m{number}" for number in range(1, 9))
 FAILING = 3  # machines that are ill at the same time
 EXITS = 5  # tasks end with exit codes 0 to 4
 MOST_WAITING = 6  # jobs
+BEAT = 0.2  # seconds between two lines that a task writes while it runs
 SHORT, LONG = 0.5, 4.0  # seconds; a node that is silent for more than three is given up
 OVER = ("Finished", "Failed", "Canceled")
 
@@ -74,11 +76,14 @@ def send(processes: list[int], what: signal.Signals) -> None:
 class Load:
     """Jobs of several kinds, and what became of them."""
 
-    def __init__(self, cluster: Cluster, tracks: Path, dice: random.Random) -> None:
-        self._cluster, self._tracks, self._dice = cluster, tracks, dice
+    def __init__(self, cluster: Cluster, tracks: Path, beats: Path, dice: random.Random) -> None:
+        """Tasks write to `tracks` once for each attempt, and to `beats` all the time that they run."""
+        self._cluster, self._tracks, self._beats, self._dice = cluster, tracks, beats, dice
         self.sizes: dict[int, int] = {}
         self.once: set[int] = set()  # jobs whose tasks may not run twice
-        tracks.touch()
+        self._suspended: list[int] = []
+        for file in (tracks, beats):
+            file.touch()
 
     def submit(self) -> None:
         """Submit a job, unless many wait already or the head is away."""
@@ -95,23 +100,65 @@ class Load:
         self.sizes[job] = count
         if not rerunnable:
             self.once.add(job)
+        if wish.get("terms", {}).get("suspendable"):
+            self._suspended.append(job)
+
+    def suspend_and_resume(self) -> None:
+        """Suspend a job that may be, or let it go on; what is over by now is let be."""
+        if not self._suspended or self._dice.random() > 0.3:
+            return
+        job = self._dice.choice(self._suspended)
+        try:
+            state = self._cluster.job(job)["state"]
+            if state in OVER:
+                self._suspended.remove(job)
+            elif state in ("Running", "Suspended"):
+                self._cluster.ask("suspend_job" if state == "Running" else "resume_job", job=job)
+        except HeadnodeError:
+            return
+
+    def resume_all(self) -> None:
+        """Let everything go on, also what is only about to stand still."""
+        for job in self._suspended:
+            self._cluster.until(lambda job=job: self._goes_on(job), f"job {job} goes on")  # type: ignore[misc]
+
+    def _goes_on(self, job: int) -> bool:
+        if self._cluster.job(job)["state"] == "Suspended":
+            self._cluster.ask("resume_job", job=job)
+        return not self._cluster.ask("jobs", states=["suspended"])["jobs"]
 
     def _wish(self, rerunnable: bool) -> tuple[int, dict[str, Any]]:
-        pause = self._dice.choice(("0", "0.05", "0.3", "1"))
-        command = f"echo $HEADNODE_TASK >> {self._tracks}; sleep {pause}; exit $(( {{}} % {EXITS} ))"
+        command = self._command()
         word = "true" if rerunnable else "false"
-        if self._dice.random() < 0.4:
+        kind = self._dice.random()
+        if kind < 0.15:
+            tasks = [
+                {"command": command.format("$CCP_TASKID"), "rerunnable": word, "name": "first"},
+                {"command": command.format("$CCP_TASKID"), "rerunnable": word, "depend": "first"},
+            ]
+            return 2, {"tasks": tasks}
+        if kind < 0.3:
+            task = {"command": command.format("$CCP_TASKID"), "numprocessors": "2", "rerunnable": word}
+            return 1, {"tasks": [task], "terms": {"suspendable": "true"}}
+        if kind < 0.6:
             count = self._dice.randint(1, 10)
             task = {"command": command.format("*"), "parametric": f"1-{count}", "rerunnable": word}
             return count, {"tasks": [task]}
         count = self._dice.randint(1, 4)
-        size = self._dice.choice(("1", "2"))
+        size = self._dice.choice(("1", "2", "3"))  # three are on two machines
         tasks = [
             {"command": command.format("$CCP_TASKID"), "numprocessors": size, "rerunnable": word}
             for _ in range(count)
         ]
         together = {"together": "true"} if self._dice.random() < 0.3 else {}
         return count, {"tasks": tasks, "terms": together}
+
+    def _command(self) -> str:
+        """Return a program that shows all the time that it runs, and ends as its number says."""
+        times = self._dice.choice((0, 1, 2, 5, 15))
+        beat = f"read now _ < /proc/uptime; echo $HEADNODE_TASK $now >> {self._beats}; sleep {BEAT}"
+        loop = f"n=0; while [ $n -lt {times} ]; do {beat}; n=$((n+1)); done"
+        return f"echo $HEADNODE_TASK >> {self._tracks}; {loop}; exit $(( {{}} % {EXITS} ))"
 
 
 class Illness:
@@ -154,15 +201,19 @@ def test_eight_machines_of_which_three_fail_lose_nothing(tmp_path: Path, pytestc
             node.kill_agent()
             node.start_agent()
         cluster.wait_for_nodes("Ready")
-        load, illness = Load(cluster, tmp_path / "tracks", dice), Illness(cluster, dice)
+        tracks, beats = tmp_path / "tracks", tmp_path / "beats"
+        load, illness = Load(cluster, tracks, beats, dice), Illness(cluster, dice)
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             load.submit()
+            load.suspend_and_resume()
             illness.spread()
         illness.cure_all()
         cluster.wait_for_nodes("Ready")
+        load.resume_all()
         cluster.until(lambda: not _active(cluster), "every job is over")
-        _compare(cluster, load, tmp_path / "tracks")
+        _compare(cluster, load, tracks)
+        assert _overlaps(beats) == [], "an instance ran in two places at the same time"
 
 
 def _active(cluster: Cluster) -> list[object]:
@@ -189,6 +240,25 @@ def _compare(cluster: Cluster, load: Load, tracks: Path) -> None:
             _judge(name, task, ran[name], swept % EXITS, once=job in load.once)
             finished += task["state"] == "Finished"
     assert finished > len(load.sizes) / 10, f"only {finished} tasks of {len(load.sizes)} jobs ever finished"
+
+
+def _overlaps(beats: Path) -> list[tuple[str, str]]:
+    """Return the attempts of one instance that ran at the same time, by what they wrote themselves."""
+    spans: dict[str, list[float]] = {}
+    for line in beats.read_text().splitlines():
+        attempt, _, at = line.partition(" ")
+        if at:  # else its writer was killed
+            span = spans.setdefault(attempt, [float(at), float(at)])
+            span[1] = float(at)
+    by_instance: dict[str, list[tuple[float, float, str]]] = defaultdict(list)
+    for attempt, (first, last) in spans.items():
+        by_instance[attempt.rpartition(".")[0]].append((first, last, attempt))
+    return [
+        (before[2], after[2])
+        for each in by_instance.values()
+        for before, after in zip(sorted(each), sorted(each)[1:], strict=False)
+        if before[1] > after[0]
+    ]
 
 
 def _judge(name: str, task: dict[str, Any], times: int, expected: int, *, once: bool) -> None:

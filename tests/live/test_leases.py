@@ -205,6 +205,10 @@ def test_when_head_and_cable_are_gone_tasks_stand_still_and_go_on_when_both_are_
 
 def test_without_leases_nothing_stands_still(cluster: Cluster, tmp_path: Path) -> None:
     cluster.ask("set_params", values={"NodeLease": "0"})
+    for name in NAMES:  # a new agent has no lease from before
+        cluster.nodes[name].kill_agent()
+        cluster.nodes[name].start_agent()
+    cluster.wait_for_nodes("Ready")
     try:
         diary = Diary(cluster, tmp_path)
         job = diary.start(3, rerunnable=True)

@@ -167,7 +167,8 @@ def _read_something(scene: Scene, jobs: list[int]) -> None:
 @pytest.mark.parametrize("kind", [*OF_JOBS, *OF_SUSPENSION])
 def test_of_one_kind_every_message_is_lost_for_a_while_and_nothing_is_stuck(scene: Scene, kind: str) -> None:
     scene.only, scene.fates, scene.harm = (kind,), ("lost",), 1.0
-    job = once(scene, f"echo $HEADNODE_TASK >> {scene.told}; sleep 1", terms={"suspendable": "true"})
+    seconds = 6 if kind in OF_SUSPENSION else 1
+    job = once(scene, f"echo $HEADNODE_TASK >> {scene.told}; sleep {seconds}", terms={"suspendable": "true"})
     long = once(scene, "exec sleep 600")
     if kind in OF_SUSPENSION:
         scene.until(lambda: scene.job(job)["state"] == "Running", "it runs")

@@ -64,11 +64,12 @@ def still(cluster: Cluster, node: str, holdings: m.Holdings) -> list[m.FromHead]
     return found
 
 
-def unwanted(cluster: Cluster, holdings: m.Holdings) -> list[m.FromHead]:
+def unwanted(cluster: Cluster, node: str, holdings: m.Holdings) -> list[m.FromHead]:
     """Return what stops the attempts that the head no longer wants."""
     found: list[m.FromHead] = []
     for live in holdings.live:
-        if _known(cluster, live) is None:
+        known = _known(cluster, live)
+        if known is None or known.place[0][0] != node:
             attempt = (live.task, live.instance, live.attempt)
             found.append(m.Stop(job=live.job, attempts=(attempt,), force=True))
     return found

@@ -1,0 +1,256 @@
+"""What a node that lies, floods or dawdles can do to the head and to others: nothing but lose its connection.
+
+That an invitation works once, a name belongs to a key, and strangers are heard out for a moment only is in
+`test_joining`.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from joined_nodes import JoinedNode, free_address, invite, wait_for_state
+
+from headnode.adapters.nodes import messages as m
+from headnode.adapters.nodes.framing import frame, read_frame
+from headnode.adapters.nodes.identity import Identity, read_invitation
+from headnode.core.model.node import NodeFacts
+from headnode.core.model.quantities import Instant, JobId
+from heads import PATIENCE, RealHead, real_head
+
+MOST_GROWTH = 60.0  # MB of the head's memory that bad connections may cost in all
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+@pytest.fixture
+def head(tmp_path: Path) -> Iterator[RealHead]:
+    with real_head(tmp_path, nodes=0, listen=free_address()) as found:
+        yield found
+
+
+@pytest.fixture
+def node(head: RealHead, tmp_path: Path) -> Iterator[JoinedNode]:
+    """An honest node."""
+    made = JoinedNode(tmp_path / "nodes", "honest")
+    assert made.join(invite(head, approve=True)).returncode == 0
+    made.start()
+    wait_for_state(head, "honest", "Ready")
+    yield made
+    made.stop()
+
+
+class Liar:
+    """A node that has joined, and says what the test wants."""
+
+    def __init__(self, head: RealHead, directory: Path, *, approve: bool = True, name: str = "liar") -> None:
+        self._identity, self.name = Identity(directory / name), name
+        self.facts = NodeFacts(name=name, processors=1, boot_id="b")
+        invitation = invite(head, approve=approve)
+        asyncio.run(self._identity.join(read_invitation(invitation), self.facts))
+
+    def hello(self, **more: object) -> m.Hello:
+        return m.Hello(protocol=m.PROTOCOL, facts=self.facts, **more)  # type: ignore[arg-type]
+
+    @contextlib.asynccontextmanager
+    async def connected(self) -> AsyncIterator[Streams]:
+        reader, writer = await self._identity.dial()
+        try:
+            yield reader, writer
+        finally:
+            writer.transport.abort()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+    def says(
+        self,
+        *messages: m.Message,
+        until: str = "Heard",
+        then: Callable[[Streams], Awaitable[None]] | None = None,
+    ) -> list[str]:
+        """Say hello, these, and a heartbeat; return the kinds of what the head says, up to one kind."""
+
+        async def talk() -> list[str]:
+            async with self.connected() as streams:
+                for message in (self.hello(), *messages, m.Heartbeat(number=99)):
+                    streams[1].write(frame(msgspec.msgpack.encode(message)))
+                heard = [kind async for kind in _kinds(streams[0], until=until)]
+                if then is not None:
+                    await then(streams)
+                return heard
+
+        return asyncio.run(asyncio.wait_for(talk(), PATIENCE))
+
+
+async def _kinds(reader: asyncio.StreamReader, until: str = "") -> AsyncIterator[str]:
+    while (data := await read_frame(reader, m.LARGEST_MESSAGE)) is not None:
+        kind = msgspec.msgpack.decode(data)["type"]
+        yield kind
+        if kind == until:
+            return
+
+
+def memory(head: RealHead) -> float:
+    """Return the head's resident memory in MB."""
+    status = Path(f"/proc/{head.process.pid}/status").read_text()
+    return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+
+
+def lasting(head: RealHead, tmp_path: Path) -> int:
+    job = head.submit(f"while [ ! -e {tmp_path}/end ]; do sleep 0.05; done; echo done", rerunnable="false")
+    head.wait_for(job, "Running")
+    return job
+
+
+def test_a_node_that_is_not_approved_gets_a_welcome_and_nothing_else(head: RealHead, tmp_path: Path) -> None:
+    head.ask("set_params", values={"HealthCheckProgram": "/bin/true"})
+    stranger = Liar(head, tmp_path, approve=False)
+    job = head.submit("true")
+    route = m.Route(JobId(job), 1, 1, 1, "x", "liar", "liar")
+    heard = stranger.says(m.Launch(route=route, command="true", directory="/", environment={}))
+    assert heard == ["Welcome", "LaunchPiece", "Heard"]
+    assert head.ask("job", job=job)["job"]["state"] == "Queued"
+
+
+def test_what_a_node_says_of_the_tasks_of_another_changes_nothing(
+    head: RealHead, node: JoinedNode, tmp_path: Path
+) -> None:
+    job = JobId(lasting(head, tmp_path))
+    liar = Liar(head, tmp_path)
+    before = head.task(job)
+    lies = (
+        m.Started(job=job, begun=(m.Begun(1, 1, 1, Instant(1.0)),)),
+        m.Results(number=1, job=job, results=(m.Result(1, 1, 1, "exited", exit_code=0),)),
+        m.Suspended(job=job, number=1),
+        m.Health(well=False, said="I am somebody else"),
+        m.Launch(
+            route=m.Route(job, 1, 1, 1, "x", "honest", "liar"), command="true", directory="/", environment={}
+        ),
+        m.LaunchPiece(
+            route=m.Route(job, 1, 1, 1, "x", "liar", "honest"), back=False, sequence=1, kind="in", data=b"x"
+        ),
+        *(m.OutputRead(number=number, data=b"lies", size=4) for number in range(1, 20)),
+    )
+    assert "Heard" in liar.says(*lies, until="Ack")
+    after = head.task(job)
+    assert (after["state"], after["started"], after["attempt"]) == ("Running", before["started"], 1)
+    assert wait_for_state(head, "honest", "Ready")
+    (tmp_path / "end").touch()
+    assert head.wait(job)["state"] == "Finished"
+    assert head.ask("read_output", job=job, task=1)["text"] == "done\n"
+
+
+def test_a_table_that_claims_the_tasks_of_another_is_told_to_stop_them_and_changes_nothing(
+    head: RealHead, node: JoinedNode, tmp_path: Path
+) -> None:
+    job = JobId(lasting(head, tmp_path))
+    liar = Liar(head, tmp_path)
+
+    async def claim() -> list[str]:
+        async with liar.connected() as (reader, writer):
+            claims = (m.Live(job, 1, 1, 1, True, Instant(1.0)),)
+            writer.write(frame(msgspec.msgpack.encode(liar.hello(live=claims, open_jobs=(job,)))))
+            writer.write(frame(msgspec.msgpack.encode(m.Heartbeat(number=1))))
+            return [kind async for kind in _kinds(reader, until="Heard")]
+
+    assert asyncio.run(asyncio.wait_for(claim(), PATIENCE)) == ["Welcome", "CloseJob", "Stop", "Heard"]
+    assert head.task(job)["state"] == "Running"
+    (tmp_path / "end").touch()
+    assert head.wait(job)["state"] == "Finished"
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        (m.LARGEST_REPORT + 1).to_bytes(4, "big"),
+        (2**32 - 1).to_bytes(4, "big"),
+        frame(b"\xc1"),
+        frame(msgspec.msgpack.encode({"type": "Nobody"})),
+        frame(msgspec.msgpack.encode({"type": "Results", "number": "one"})),
+        frame(msgspec.msgpack.encode([1, 2, 3])),
+        frame(b"\x91" * 100_000),
+    ],
+    ids=["too large", "largest", "no msgpack", "no message", "no number", "no map", "deep"],
+)
+def test_what_cannot_be_read_costs_its_connection_only(
+    head: RealHead, node: JoinedNode, tmp_path: Path, bad: bytes
+) -> None:
+    liar = Liar(head, tmp_path)
+
+    async def say_bad(streams: Streams) -> None:
+        streams[1].write(bad)
+        assert [kind async for kind in _kinds(streams[0])] == []
+
+    before = memory(head)
+    liar.says(then=say_bad)
+    wait_for_state(head, "liar", "Unreachable")
+    assert head.wait(head.submit("true"))["state"] == "Finished"
+    assert memory(head) - before < MOST_GROWTH
+
+
+def test_many_connections_that_never_say_hello_take_the_place_of_one(
+    head: RealHead, node: JoinedNode, tmp_path: Path
+) -> None:
+    """Each promises a message of as many bytes as a node may say, and sends most of it."""
+    liar = Liar(head, tmp_path, approve=False)
+    known = Liar(head, tmp_path, name="known")
+
+    async def dawdle(who: Liar, size: int) -> int:
+        async with contextlib.AsyncExitStack() as stack:
+            made = [await stack.enter_async_context(who.connected()) for _ in range(20)]
+            for _, writer in made:
+                writer.write(size.to_bytes(4, "big") + bytes(size - 1))
+                with contextlib.suppress(OSError):
+                    await asyncio.wait_for(writer.drain(), 5)
+            ended = [asyncio.ensure_future(reader.read()) for reader, _ in made]
+            await asyncio.wait(ended, timeout=5)
+            return sum(task.done() for task in ended)
+
+    before = memory(head)
+    assert asyncio.run(dawdle(liar, m.LARGEST_GREETING)) >= 19
+    assert asyncio.run(dawdle(known, m.LARGEST_REPORT)) >= 19
+    assert memory(head) - before < MOST_GROWTH
+    assert head.wait(head.submit("true"))["state"] == "Finished"
+
+
+def test_a_pending_node_may_not_say_much_before_it_is_let_in(head: RealHead, tmp_path: Path) -> None:
+    stranger = Liar(head, tmp_path, approve=False)
+
+    async def shout() -> bytes:
+        async with stranger.connected() as (reader, writer):
+            writer.write((m.LARGEST_GREETING + 1).to_bytes(4, "big"))
+            return await reader.read()
+
+    assert asyncio.run(asyncio.wait_for(shout(), 10)) == b""
+
+
+def test_a_message_that_never_ends_is_hung_up_on_with_the_silent(
+    head: RealHead, node: JoinedNode, tmp_path: Path
+) -> None:
+    head.ask("set_params", values={"HeartbeatInterval": "1", "InactivityCount": "2"})
+    liar = Liar(head, tmp_path)
+
+    async def drip(streams: Streams) -> None:
+        streams[1].write((1000).to_bytes(4, "big"))
+        ended = asyncio.ensure_future(streams[0].read())
+        while not ended.done():
+            with contextlib.suppress(OSError):
+                streams[1].write(b"\0")
+            await asyncio.wait((ended,), timeout=0.2)
+
+    liar.says(then=drip)
+    wait_for_state(head, "liar", "Unreachable")
+    assert wait_for_state(head, "honest", "Ready")
+
+
+def test_a_node_that_was_removed_is_hung_up_on_even_if_it_stays(head: RealHead, tmp_path: Path) -> None:
+    liar = Liar(head, tmp_path)
+
+    async def stay(streams: Streams) -> None:
+        await asyncio.to_thread(head.ask, "remove_node", node="liar")
+        assert [kind async for kind in _kinds(streams[0])] == ["Goodbye"]
+
+    liar.says(then=stay)
+    assert liar.name not in {each["name"] for each in head.ask("nodes")["nodes"]}
