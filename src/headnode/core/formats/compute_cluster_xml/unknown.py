@@ -39,6 +39,8 @@ def written_text(element: Element, indent: str) -> str:
 
 def _own(element: Element) -> Element:
     """Return an element whose attributes are not of a namespace of job files."""
+    if not element.attributes and not element.children:
+        return element
     children = [child if isinstance(child, str) else _own(child) for child in element.children]
     attributes = {_unqualified(name, BY_NAMESPACE): value for name, value in element.attributes.items()}
     return Element(element.name, attributes, children, element.text)

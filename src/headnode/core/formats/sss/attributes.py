@@ -3,7 +3,7 @@
 Source: SSS 3.1.0, the sections of each element, "Requested", "Consumable Resources", "awarenessPolicy".
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -201,9 +201,9 @@ def attributes_of(row: Row) -> Mapping[str, AttributeRow]:
     return BY_SHAPE.get(row.shape, BY_SHAPE[Property])
 
 
-def absent(row: AttributeRow) -> Any:
-    """Return what the field holds when the attribute is not written."""
-    return _ABSENT.get((row.shape, row.field))
+def written_of(row: Row) -> Sequence[tuple[AttributeRow, Any]]:
+    """Return the attributes of a property, each with what its field holds when it is not written."""
+    return _WRITTEN.get(row.shape, _WRITTEN[Property])
 
 
 _ABSENT = {
@@ -211,4 +211,8 @@ _ABSENT = {
     for row in ATTRIBUTES
     for info in msgspec.structs.fields(row.shape)
     if info.name == row.field and info.default is not msgspec.NODEFAULT
+}
+_WRITTEN: Mapping[type[Property], Sequence[tuple[AttributeRow, Any]]] = {
+    shape: [(row, _ABSENT.get((row.shape, row.field))) for row in rows.values()]
+    for shape, rows in BY_SHAPE.items()
 }

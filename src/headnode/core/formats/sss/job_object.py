@@ -41,6 +41,14 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults=Tr
         """Return the values of all properties by their names; of several of a name that of the first."""
         return {found.name: found.value for found in reversed(self.properties)}
 
+    def structured(self) -> dict[type[Property], list[Property]]:
+        """Return the properties with a structure of their own, by their structs."""
+        found: dict[type[Property], list[Property]] = {}
+        for one in self.properties:
+            if type(one) is not Property:
+                found.setdefault(type(one), []).append(one)
+        return found
+
     @property
     def id(self) -> str:
         """The identifier; "" when there is none."""

@@ -10,7 +10,7 @@ from typing import Any
 from headnode.core.formats.compute_cluster_xml.markup import Element, possible, write
 from headnode.core.formats.compute_cluster_xml.unknown import checked_element
 from headnode.core.formats.fidelity import Item, Kind, Report
-from headnode.core.formats.sss.attributes import BY_SHAPE, absent, attributes_of
+from headnode.core.formats.sss.attributes import BY_SHAPE, written_of
 from headnode.core.formats.sss.consumables import Consumable
 from headnode.core.formats.sss.job_object import Document, Entry, File, Job, Part, Reference, TaskGroup
 from headnode.core.formats.sss.job_xml.shapes import matches_by_op, reads_back_otherwise
@@ -116,9 +116,9 @@ class _Writer:
 
     def _attributes(self, found: Property, row: Row) -> dict[str, str]:
         attributes: dict[str, str] = {}
-        for attribute in attributes_of(row).values():
+        for attribute, absent in written_of(row):
             value = getattr(found, attribute.field)
-            if value != absent(attribute):
+            if value != absent:
                 written = attribute.type_in(self._version).write(value)
                 attributes[attribute.name] = self._text(written, attribute.name)
         if self._version is Version.V3_0 and matches_by_op(found):

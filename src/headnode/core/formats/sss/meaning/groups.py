@@ -5,12 +5,12 @@ anything, it is the job's; else each task has its own.
 Source: SSS 3.1.0, "Node", "Feature", Tables 25-2 (Partition, Architecture, OperatingSystem) and 25-4.
 """
 
-from collections.abc import Collection, Sequence, Set
+from collections.abc import Sequence, Set
 from typing import Any, NamedTuple
 
 from headnode.core.formats.fidelity import Kind
 from headnode.core.formats.sss.meaning.sizes import Part, Tell
-from headnode.core.formats.sss.meaning.wishes import NOTHING, Wishes, said, said_of_nodes
+from headnode.core.formats.sss.meaning.wishes import NOTHING, OF_NODES, Wishes
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 
 
@@ -21,9 +21,12 @@ class Grouped(NamedTuple):
     tasks: tuple[NodeNeeds, ...]
 
 
+_OF_NODES = frozenset(field for fields in OF_NODES.values() for field in fields)
+
+
 def grouped(job: Wishes, parts: Sequence[Part], tell: Tell) -> Grouped:
     """Return where the job and its tasks may run."""
-    apart = {field for part in parts for field in said_of_nodes(part.own)}
+    apart = {field for part in parts for field in part.fields if field in _OF_NODES}
     tasks = tuple(_needs_of(part.asked, apart) if apart else ANY_NODE for part in parts)
     fields = _of_job(job, apart)
     if job.partition:
@@ -57,11 +60,15 @@ _FIELDS = {
 }
 """What a job has fields of its own for, beside those for what is needed of nodes."""
 
+_OTHER_NEEDS = frozenset(_NEEDS) - frozenset(_FIELDS)
 
-def _needs_of(wishes: Wishes, fields: Collection[str]) -> NodeNeeds:
+
+def _needs_of(wishes: Wishes, fields: Set[str]) -> NodeNeeds:
     """Return what `wishes` demand of every node in `fields`."""
     demands = {
-        _NEEDS[field]: getattr(wishes, field) for field in said(wishes) if field in fields and field in _NEEDS
+        _NEEDS[field]: value
+        for field in fields & _NEEDS.keys()
+        if (value := getattr(wishes, field)) != getattr(NOTHING, field)
     }
     return NodeNeeds(**demands) if demands else ANY_NODE
 
@@ -72,7 +79,7 @@ def _of_job(wishes: Wishes, apart: Set[str]) -> dict[str, Any]:
     return {
         **own,
         "node_groups": (wishes.partition,) if wishes.partition else (),
-        "needs": _needs_of(wishes, _NEEDS.keys() - _FIELDS.keys() - apart),
+        "needs": _needs_of(wishes, _OTHER_NEEDS - apart),
     }
 
 

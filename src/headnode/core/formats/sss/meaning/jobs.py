@@ -4,14 +4,13 @@ Source: SSS 3.1.0; "JobGroup", "Job and JobDefaults", "Dependency".
 """
 
 import msgspec
-from msgspec.structs import replace
 
 from headnode.core.formats.fidelity import Awareness, Kind, Report
 from headnode.core.formats.links import Link
 from headnode.core.formats.sss.inheritance import EffectiveJob, effective_job, effective_jobs
 from headnode.core.formats.sss.job_object import Document, Job, JobGroup, JobRef, Reference
 from headnode.core.formats.sss.meaning.findings import Findings
-from headnode.core.formats.sss.meaning.job_reading import DIALECTS, GroupSays, JobReader
+from headnode.core.formats.sss.meaning.job_reading import DIALECTS, DocumentSays, GroupSays, JobReader
 from headnode.core.formats.sss.meaning.links import siblings, waits_of
 from headnode.core.model.job import JobSpec
 
@@ -53,8 +52,8 @@ class _Reader:
     """Reads one document."""
 
     def __init__(self, document: Document, policy: Awareness, machine: str) -> None:
-        self._dialect, self._policy, self._machine = DIALECTS[document.version], policy, machine
-        self._scripts = {file.id: file.body for file in document.files}
+        scripts = {file.id: file.body for file in document.files}
+        self._policy, self._says = policy, DocumentSays(DIALECTS[document.version], scripts, machine)
         self.findings = Findings()
         self.jobs: list[JobSpec] = []
         self.links: list[Link] = []
@@ -97,8 +96,6 @@ class _Reader:
         for number, job in enumerate(jobs, first):
             where = f"job {job.job.id!r}" if job.job.id else "job"
             waits = waits_of(job.job, number, among)
-            spec = JobReader(job, where, policy, self.findings).spec(
-                waits, self._scripts, self._machine, around
-            )
-            self.jobs.append(replace(spec, dialect=self._dialect))
+            reader = JobReader(job, where, policy, self.findings)
+            self.jobs.append(reader.spec(waits, self._says, around))
             self.links += waits.links

@@ -33,6 +33,8 @@ def combined(weights: Sequence[Sequence[int]]) -> Combined:
     >>> combined([[2, 1], [0, 0]]).choices
     ((0, 0), (0, 1), (1, 0), (1, 1))
     """
+    if max(map(len, weights)) == 1:
+        return Combined(((0,) * len(weights),), 0)
     found: list[tuple[tuple[int, ...], int]] = [((), 0)]
     for ways in weights:
         more = [((*one, n), sum_ + weight) for one, sum_ in found for n, weight in enumerate(ways)]

@@ -3,11 +3,10 @@
 Source: SSS 3.1.0, "TaskDistribution".
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from headnode.core.formats.fidelity import Kind
 from headnode.core.formats.sss.conditions import Distribution, DistributionKind
-from headnode.core.formats.sss.job_object import Part
 from headnode.core.formats.sss.meaning.findings import Findings
 from headnode.core.formats.sss.meaning.wishes import Bounds
 from headnode.core.formats.sss.properties import Property
@@ -22,25 +21,25 @@ def is_understood(one: Distribution) -> bool:
     return one.kind is not DistributionKind.RULE or str(one.value).lower() == ROUND_ROBIN.lower()
 
 
-def _found(scope: Part) -> Distribution | None:
-    return next((one for one in scope.properties if isinstance(one, Distribution)), None)
+def _found(properties: Iterable[Property]) -> Distribution | None:
+    return next((one for one in properties if isinstance(one, Distribution)), None)
 
 
-def each_of(scope: Part) -> Bounds | None:
+def each_of(properties: Iterable[Property]) -> Bounds | None:
     """Return the processors of each task, when a TaskDistribution says so."""
-    one = _found(scope)
+    one = _found(properties)
     return (one.number, one.number) if one and one.kind is DistributionKind.PROCESSORS_PER_TASK else None
 
 
-def numbered(scope: Part) -> int:
+def numbered(properties: Iterable[Property]) -> int:
     """Return how many tasks a geometry numbers; 0 without one."""
-    one = _found(scope)
+    one = _found(properties)
     return sum(map(len, one.geometry)) if one else 0
 
 
-def distribution_of(scope: Part) -> Placed | None:
+def distribution_of(properties: Iterable[Property]) -> Placed | None:
     """Return how tasks are laid on nodes; None: anyhow."""
-    one = _found(scope)
+    one = _found(properties)
     if one is None or not is_understood(one) or one.kind is DistributionKind.PROCESSORS_PER_TASK:
         return None
     if one.kind is DistributionKind.RULE:

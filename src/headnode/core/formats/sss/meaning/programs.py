@@ -14,6 +14,7 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _VARIABLE = re.compile(r"%[A-Za-z_][A-Za-z0-9_.()]*%")
 _SHEBANG = re.compile(r"#!\s*(\S+)(?:[ \t]+(\S+))?")
 
+_PLAIN_WORDS = re.compile(r"[\w@%+=:,./ \t-]*", re.ASCII)  # without a sign that a shell knows
 _TAKES_SCRIPT = {
     **dict.fromkeys(("sh", "bash", "dash", "ksh", "zsh"), ("-c", "name")),
     **dict.fromkeys(("python", "python3"), ("-c", "")),
@@ -36,6 +37,8 @@ def arguments_in(text: str) -> tuple[list[str], str]:
     >>> arguments_in("-i 'a b'"), arguments_in("it's")[0]
     ((['-i', 'a b'], ''), ["it's"])
     """
+    if _PLAIN_WORDS.fullmatch(text):
+        return text.split(), ""
     try:
         return shlex.split(text), ""
     except ValueError:

@@ -3,7 +3,7 @@
 Source: SSS 3.1.0, "Requested" and its attributes op, conj, group and preference.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -77,45 +77,60 @@ def take(asking: Asking) -> Taken:
 
 
 def _worked_out(asking: Asking, found: Asked) -> Taken:
-    ways = ways_of(_without_amounts(asking, found))
+    every = (*found.outside, *found.inside)
+    ways = ways_of(_without_amounts(asking, found, every))
     if not ways:
         raise BadRequest(
             code="request",
             what="what is requested contradicts itself: nothing can meet all of it",
             fix="correct the requested properties of the same name",
         )
-    losses = [without_effect(one.constraints, asking.place) for one in ways]
-    fewest = min(map(len, losses))
-    unused = [way for way, lost in zip(ways, losses, strict=True) if len(lost) > fewest]
-    used = [(way, lost) for way, lost in zip(ways, losses, strict=True) if len(lost) == fewest]
-    options: dict[Wishes, Option] = {}
+    used, unused = _by_loss(ways, asking.place)
+    options: dict[Wishes | None, Option] = {}
     unsaid: dict[Constraint, None] = {}
     for way, lost in used:
-        heard = [one for one in way.constraints if one not in lost] if lost else way.constraints
-        wishes, approximations = wishes_of(heard)
-        if wishes in options:
+        wishes, approximations = wishes_of(_heard(way.constraints, lost))
+        key = wishes if len(used) > 1 else None
+        if key in options:
             unused.append(way)
             continue
-        options[wishes] = Option(wishes, way.weight)
+        options[key] = Option(wishes, way.weight)
         unsaid |= dict.fromkeys(lost)
         for what in approximations:
             asking.findings.add(Kind.APPROXIMATED, asking.where, what)
-    _tell_unsaid(asking, found, list(unsaid))
-    _tell_others(asking, used[0][0], unused)
-    names = {one.subject[0] for one in unsaid} | set(_marked(asking, found))
+    names = {one.subject[0] for one in unsaid}
+    if unsaid:
+        _tell_unsaid(asking, every, unsaid)
+    if unused:
+        _tell_others(asking, used[0][0], unused)
+    names.update(_marked(asking, every))
     return _taken(asking.scope, found, tuple(options.values()), names, whole=bool(unused))
 
 
-def _tell_unsaid(asking: Asking, found: Asked, unsaid: Sequence[Constraint]) -> None:
-    if unsaid:
-        policies = _policies(asking, found)
-        for one in unsaid:
-            _tell(asking, policies.get(one.subject[0], asking.policy), one)
+def _by_loss(
+    ways: Sequence[Alternative], place: Place
+) -> tuple[list[tuple[Alternative, list[Constraint]]], list[Alternative]]:
+    """Return the ways of which least has no effect, with that, and the other ways."""
+    losses = [without_effect(one.constraints, place) for one in ways]
+    fewest = min(map(len, losses))
+    each = list(zip(ways, losses, strict=True))
+    unused = [way for way, lost in each if len(lost) > fewest]
+    return [(way, lost) for way, lost in each if len(lost) == fewest] if unused else each, unused
 
 
-def _without_amounts(asking: Asking, found: Asked) -> Asked:
+def _heard(constraints: Sequence[Constraint], lost: Sequence[Constraint]) -> Sequence[Constraint]:
+    return [one for one in constraints if one not in lost] if lost else constraints
+
+
+def _tell_unsaid(asking: Asking, every: Sequence[Property], unsaid: Iterable[Constraint]) -> None:
+    policies = _policies(asking, every)
+    for one in unsaid:
+        _tell(asking, policies.get(one.subject[0], asking.policy), one)
+
+
+def _without_amounts(asking: Asking, found: Asked, every: Sequence[Property]) -> Asked:
     """Return what is asked for without amounts of network, which an adapter of that name would contradict."""
-    networks = [one for one in (*found.outside, *found.inside) if one.name == "Network"]
+    networks = [one for one in every if one.name == "Network"]
     amounts = [one for one in networks if isinstance(one, Consumable)]
     if not amounts or len(amounts) == len(networks):
         return found
@@ -128,9 +143,9 @@ def _without_amounts(asking: Asking, found: Asked) -> Asked:
     return asked(Scope(properties=outside, requested=inside))
 
 
-def _policies(asking: Asking, found: Asked) -> dict[str, Awareness]:
+def _policies(asking: Asking, every: Sequence[Property]) -> dict[str, Awareness]:
     inside = asking.scope.requested
-    named = {one.name: one.awareness for one in (*found.outside, *found.inside) if one.awareness}
+    named = {one.name: one.awareness for one in every if one.awareness}
     if inside and inside.awareness:
         return {one.name: inside.awareness for one in inside.properties} | named
     return named
@@ -161,20 +176,20 @@ def _tell_others(asking: Asking, way: Alternative, others: Sequence[Alternative]
         asking.findings.add(Kind.APPROXIMATED, asking.where, what)
 
 
-def _marked(asking: Asking, found: Asked) -> Iterator[str]:
+def _marked(asking: Asking, every: Sequence[Property]) -> Iterator[str]:
     """Yield the names of the properties whose attributes have no effect, and say so."""
-    for one in (*found.outside, *found.inside):
-        if one.value is None:
-            continue  # an empty element: it is not set, whatever its attributes
-        attributes = _attributes(one)
+    for one in every:
+        attributes = _attributes(one) if one.value is not None else ()  # an empty element is not set
         if attributes and meaning_of(one.name, asking.place).role is Role.ACTED_ON:
             what = f"{one.name}: attribute {', '.join(attributes)} has no effect on what is asked for"
             asking.findings.add(Kind.APPROXIMATED, asking.where, what)
             yield one.name
 
 
-def _attributes(one: Property) -> list[str]:
+def _attributes(one: Property) -> Sequence[str]:
     """Return the attributes of a property that nothing is done with."""
+    if type(one) is Property and one.performance is None:
+        return ()
     found = ["performanceFactor"] if one.performance is not None else []
     if isinstance(one, Consumable):
         if one.metric:
@@ -191,9 +206,9 @@ def _taken(scope: Scope, found: Asked, options: tuple[Option, ...], names: set[s
 
     Requested is kept as a whole, since its parts may depend on each other.
     """
-    outside = tuple(one for one in found.outside if one.name in names and one.value is not None)
-    keeps = whole or any(one.name in names or isinstance(one, Kept) for one in found.inside)
-    return Taken(options, outside, _set(scope.requested) if scope.requested and keeps else None)
+    outside = [one for one in found.outside if one.name in names and one.value is not None]
+    keeps = whole or [one for one in found.inside if one.name in names or isinstance(one, Kept)]
+    return Taken(options, tuple(outside), _set(scope.requested) if scope.requested and keeps else None)
 
 
 def _set(inside: Envelope) -> Envelope:

@@ -4,7 +4,7 @@ The tasks of an SSS job start together, so the job waits for as many as all of t
 Source: SSS 3.1.0, Tables 25-2 (NodeCount), 25-4 (Processors) and 25-5 (TaskCount), "TaskDistribution".
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -22,13 +22,14 @@ Counts = tuple[Bounds | None, Bounds | None]
 class Part(NamedTuple):
     """A task to be: what its task group asks for all of its instances, or each of them.
 
-    `own` is what it asks for itself, `asked` the same with what its job asks for of nodes and time.
+    `own` is what it asks for itself, said in `fields`; `asked` has what its job asks for besides.
     `sharing` is how many instances share what the task group asks for: its own, or with others that differ.
     """
 
     where: str
     asked: Wishes
     own: Wishes
+    fields: Set[str]
     instances: int = 1
     each: Bounds | None = None
     distribution: Distribution | None = None

@@ -3,10 +3,11 @@
 Source: SSS 3.1.0, "OutputFile", "ErrorFile" and "InputFile", redirectList.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from headnode.core.formats.grid.command_lines import join
-from headnode.core.formats.sss.job_object import Scope
+from headnode.core.formats.sss.properties import Property
 from headnode.core.formats.sss.streams import Redirect, Stream
 
 NOWHERE = "/dev/null"
@@ -22,9 +23,11 @@ class Streams(NamedTuple):
     unsaid: tuple[Stream, ...]
 
 
-def streams_of(scope: Scope) -> Streams:
-    """Return what the streams of `scope` become."""
-    found = {one.name: one for one in scope.properties if isinstance(one, Stream)}
+def streams_of(properties: Iterable[Property]) -> Streams:
+    """Return what the streams among `properties` become."""
+    found = {one.name: one for one in properties if isinstance(one, Stream)}
+    if not found:
+        return _NONE
     reading, writing, errors = (found.get(name) for name in ("InputFile", "OutputFile", "ErrorFile"))
     told: list[str] = []
     ends = [_ending(writing, ">>"), _ending(errors, "2>>")]
@@ -50,6 +53,9 @@ def streams_of(scope: Scope) -> Streams:
     unsaid = [one for one in found.values() if any(word in one.redirects for word in _WITHOUT_EFFECT)]
     kept = {name: text for name, text in fields.items() if text}
     return Streams(kept, "".join(ends), tuple(told), tuple(unsaid))
+
+
+_NONE = Streams({}, "", (), ())
 
 
 def _ending(one: Stream | None, sign: str) -> str:

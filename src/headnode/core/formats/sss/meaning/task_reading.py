@@ -4,14 +4,15 @@ Source: SSS 3.1.0, "TaskGroup and TaskGroupDefaults", "Task and TaskDefaults".
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from headnode.core.formats.fidelity import Awareness, Kind
+from headnode.core.formats.sss.conditions import Distribution, Limit
 from headnode.core.formats.sss.inheritance import EffectiveTaskGroup
-from headnode.core.formats.sss.job_object import Job, Scope, Task, TaskGroup, TaskRef
+from headnode.core.formats.sss.job_object import Job, Task, TaskGroup, TaskRef
 from headnode.core.formats.sss.meaning.findings import Findings
 from headnode.core.formats.sss.meaning.keeping import extensions_of, named
 from headnode.core.formats.sss.meaning.limits import limits_of
@@ -22,10 +23,10 @@ from headnode.core.formats.sss.meaning.rows import OUTCOMES, meaning_of
 from headnode.core.formats.sss.meaning.sizes import Part
 from headnode.core.formats.sss.meaning.streams import home, streams_of
 from headnode.core.formats.sss.meaning.walking import Walk
-from headnode.core.formats.sss.meaning.wishes import Bounds, overridden
+from headnode.core.formats.sss.meaning.wishes import NOTHING, Bounds, overridden, said, together
 from headnode.core.formats.sss.properties import Envelope, Property, Value
 from headnode.core.formats.sss.rows import Place
-from headnode.core.formats.sss.streams import Environment
+from headnode.core.formats.sss.streams import Environment, Stream
 from headnode.core.formats.sss.tables import ROWS
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.limits import ResourceLimit
@@ -58,10 +59,11 @@ class Read(NamedTuple):
         """Return what it asks for when of each scope the way is taken that `choice` says."""
         job, group, task = (ways[scope][choice[scope]].wishes for scope in (0, self.group, self.task))
         inner = replace(task, processors=None) if task.processors else task
-        own = overridden(inner, group)
-        asked = overridden(own, job, processors=group.processors, nodes=group.nodes)
+        own = group if inner is NOTHING else overridden(inner, group, together(said(inner)))
+        fields = together(said(own))
+        asked = overridden(own, job, fields, processors=group.processors, nodes=group.nodes)
         each = task.processors or self.each
-        return Part(self.where, asked, own, self.instances, each, self.distribution, self.sharing)
+        return Part(self.where, asked, own, fields, self.instances, each, self.distribution, self.sharing)
 
 
 class More(NamedTuple):
@@ -98,11 +100,13 @@ class TaskReader:
         walk = Walk(Place.TASK_GROUP, where, policy, self._findings)
         walk.over(own, own.properties)
         taken = take(Asking(own, Place.TASK_GROUP, where, policy, self._findings))
-        limits = limits_of(own.properties, where, walk.unsaid, self._findings)
+        of = own.structured()
+        limits = limits_of(of.get(Limit, ()), where, walk.unsaid, self._findings)
         scope = self._added(taken.options)
         different = list(self._different(group, where))
         sharing = sum([count for _, count in different])
-        placed, each = distribution_of(group.within), each_of(group.within)
+        around = group.within.structured().get(Distribution, ())
+        placed, each = distribution_of(around), each_of(around)
         kept = (*walk.kept, *taken.outside)
         for number, (task, count) in enumerate(different):
             more = NO_MORE if group.silent else self._more(task, group.within, policy, where)
@@ -142,7 +146,7 @@ class TaskReader:
                 self._findings.unsupported(task.awareness or self._policy, where, what)
         count = group.count if len(tasks) == len(group.tasks) else min(group.count, len(tasks))
         if group.written and len(group.tasks) == 1 and group.task_group.value("TaskCount") is None:
-            count = numbered(group.within) or count
+            count = numbered(group.within.properties) or count
         if count > MOST_INSTANCES:
             raise BadRequest(
                 code="too-many-instances",
@@ -166,7 +170,8 @@ class TaskReader:
     def _fields(self, task: Task, own: Task, group: TaskGroup, rest: TaskGroup, where: str) -> Fields:
         """Return the fields of `task`, which says `own` beyond its `group`; `rest` is kept."""
         said = task.values()
-        refuse_interactive(said, where)
+        if not self._job.value("Interactive"):
+            refuse_interactive(said, where)
         command, streams = self._run(task, said, where)
         ours = named((*group.properties, *own.properties))
         return {
@@ -174,7 +179,7 @@ class TaskReader:
             "command": command,
             "work_directory": home(str(said.get("InitialWorkingDirectory") or "")),
             "rerunnable": self._restartable(said, group),
-            "environment": environment_of(group) | environment_of(own),
+            "environment": environment_of((*group.properties, *own.properties)),
             "extensions": extensions_of(rest) | ours.extensions,
             "properties": ours.properties,
             **streams,
@@ -186,7 +191,7 @@ class TaskReader:
             str(said.get(name) or "") for name in ("Executable", "Arguments", "Shell")
         )
         program = program_of(executable, arguments, shell, self._scripts)
-        streams = streams_of(task)
+        streams = streams_of(task.structured().get(Stream, ()))
         for what in (program.changed, *streams.translated):
             if what:
                 self._findings.add(Kind.TRANSLATED, where, what)
@@ -206,15 +211,15 @@ class TaskReader:
 
 
 def refuse_interactive(said: Mapping[str, Value], where: str) -> None:
-    """Refuse a job or task that is interactive.
+    """Refuse a task that is interactive: jobs are, as a whole.
 
     Raises:  BadRequest ``interactive``.
     """
     if said.get("Interactive"):
         raise BadRequest(
             code="interactive",
-            what=f"{where}: Interactive true: Headnode has no interactive jobs",
-            fix="write Interactive false, or leave it out",
+            what=f"{where}: Interactive true: a task alone cannot be interactive",
+            fix="write it as a property of the job, which then has this one task",
         )
 
 
@@ -251,11 +256,11 @@ def _essence(task: Task) -> tuple[tuple[Property, ...], Envelope | None]:
     return tuple(one for one in task.properties if one.name not in _OUTCOMES), task.requested
 
 
-def environment_of(scope: Scope) -> dict[str, str]:
-    """Return the variables that `scope` itself sets."""
+def environment_of(properties: Iterable[Property]) -> dict[str, str]:
+    """Return the variables that the Environments among `properties` set."""
     return {
         one.name: one.value
-        for found in scope.properties
+        for found in properties
         if isinstance(found, Environment)
         for one in found.variables
     }

@@ -3,14 +3,14 @@
 Source: SSS 3.1.0, Table 25-2 (Priority, Hold, EligibleTime, DeadlineTime) and "NotificationList".
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from headnode.core.formats.fidelity import Kind
 from headnode.core.formats.sss.job_object import Job
 from headnode.core.formats.sss.meaning.findings import Findings
 from headnode.core.formats.sss.meaning.walking import Walk
-from headnode.core.formats.sss.properties import Property
+from headnode.core.formats.sss.properties import Property, Value
 from headnode.core.formats.sss.streams import Notifications
 from headnode.core.model.quantities import HIGHEST, LOWEST, Instant, Priority
 
@@ -20,9 +20,9 @@ EVENTS = {"jobstart": "notify_on_start", "jobend": "notify_on_completion"}
 Fields = dict[str, Any]
 
 
-def priority_of(job: Job, where: str, walk: Walk, findings: Findings) -> Fields:
+def priority_of(said: Mapping[str, Value], job: Job, where: str, walk: Walk, findings: Findings) -> Fields:
     """Return the priority when it is of Headnode's scale; else it is kept, and the job is Normal."""
-    value = job.value("Priority")
+    value = said.get("Priority")
     if not isinstance(value, int):
         return {}
     if LOWEST <= value <= HIGHEST:
@@ -36,16 +36,16 @@ def priority_of(job: Job, where: str, walk: Walk, findings: Findings) -> Fields:
     return {}
 
 
-def moments_of(job: Job, where: str, findings: Findings) -> Fields:
+def moments_of(said: Mapping[str, Value], job: Job, where: str, findings: Findings) -> Fields:
     """Return what holds the job, from when on it may start, and by when it must have ended."""
     fields: Fields = {}
-    holds = [str(one.value) for one in job.all("Hold") if one.value]
+    holds = [str(one.value) for one in job.all("Hold") if one.value] if "Hold" in said else []
     if holds:
         fields["holds"] = tuple(dict.fromkeys(name.casefold() for name in holds))
         if fields["holds"] != tuple(holds):
             findings.add(Kind.TRANSLATED, where, "Hold: holds have names in small letters, each once")
     for name, field, becomes in _MOMENTS:
-        value = job.value(name)
+        value = said.get(name)
         if value is not None:
             findings.add(Kind.TRANSLATED, where, f"{name}: {becomes}")
             fields[field] = Instant(float(value))
@@ -66,10 +66,10 @@ def holds_back(names: Sequence[str], findings: Findings) -> Iterator[Property]:
     yield from (Property(name="Hold", value=_HOLDS.get(name, name)) for name in names)
 
 
-def events_of(job: Job, walk: Walk) -> Fields:
+def events_of(properties: Iterable[Property], walk: Walk) -> Fields:
     """Return what the owner is told, and where; other events and other ways are kept without effect."""
     fields: Fields = {}
-    for one in job.properties:
+    for one in properties:
         if isinstance(one, Notifications):
             _events(one, fields, walk.unsaid)
     return fields

@@ -11,13 +11,25 @@ from headnode.core.formats.sss.job_object import Scope
 from headnode.core.formats.sss.meaning.findings import Findings
 from headnode.core.formats.sss.meaning.keeping import is_ours
 from headnode.core.formats.sss.meaning.placing import is_understood
-from headnode.core.formats.sss.meaning.rows import OUTCOMES, Role, meaning_of
+from headnode.core.formats.sss.meaning.rows import MEANINGS, OUTCOMES, Role, meaning_of
 from headnode.core.formats.sss.properties import Kept, Property
-from headnode.core.formats.sss.rows import Place
+from headnode.core.formats.sss.rows import WORK, Place
 from headnode.core.formats.sss.tables import SPELLINGS
 
 _ASKING = SPELLINGS[Place.REQUESTED]
 _NOT_INPUT = "it says what became of the job elsewhere, and is not input"
+
+
+def _is_quiet(name: str, place: Place) -> bool:
+    """Whether nothing is to be told or kept of a property called `name`: others act on it."""
+    meaning = meaning_of(name, place)
+    if name in _ASKING and meaning.role not in OUTCOMES:
+        return True
+    return meaning.role is Role.ACTED_ON and (place is Place.JOB or meaning.tasks)
+
+
+_QUIET = {place: frozenset(name for name in MEANINGS if _is_quiet(name, place)) for place in WORK}
+_BY_TYPE = (Kept, Extension, Distribution)
 
 
 class Walk:
@@ -29,8 +41,10 @@ class Walk:
 
     def over(self, scope: Scope, properties: Iterable[Property]) -> None:
         """Walk over `properties` of `scope`."""
+        quiet = _QUIET[self._place]
         for one in properties:
-            self._one(one)
+            if one.name not in quiet or type(one) in _BY_TYPE:
+                self._one(one)
         if scope.delivered:
             self._findings.add(Kind.NOTE, self._where, f"Delivered: {_NOT_INPUT}")
 
@@ -48,13 +62,8 @@ class Walk:
         elif isinstance(one, Distribution):
             if not is_understood(one):
                 self.unsaid(one, "tasks go to any nodes of the job")
-        elif one.name in _ASKING and not self._is_outcome(one):
-            return
         else:
             self._by_role(one)
-
-    def _is_outcome(self, one: Property) -> bool:
-        return meaning_of(one.name, self._place).role in OUTCOMES
 
     def _extension(self, one: Extension) -> None:
         if not is_ours(one):
@@ -74,7 +83,7 @@ class Walk:
             self._findings.add(Kind.KEPT, self._where, f"{one.name}: it is kept; {meaning.becomes}")
         elif meaning.role is Role.UNSUPPORTED:
             self.unsaid(one, meaning.becomes)
-        elif self._place is not Place.JOB and not meaning.tasks:
+        else:
             self.unsaid(one, "it has an effect in a job, and none in a part of it")
 
 

@@ -46,6 +46,15 @@ def alternatives_of(expression: Expression) -> tuple[Alternative, ...]:
     return tuple(ways.values())
 
 
+def _only_way(constraints: Sequence[Constraint]) -> tuple[Alternative, ...]:
+    """Return the one way to meet all of `constraints`; none when they contradict each other."""
+    if len({one.subject for one in constraints}) < len(constraints):
+        constraints = tuple(dict.fromkeys(constraints))
+        if not can_hold(constraints):
+            return ()
+    return (Alternative(tuple(constraints)),)
+
+
 def _normal(expression: Expression, *, denied: bool) -> list[_Conjunction]:
     """Return a disjunction of conjunctions of what `expression`, or its opposite, says."""
     match expression:
@@ -98,7 +107,9 @@ def asked(scope: Scope) -> Asked:
     A property inside of Requested hides those of its name outside.
     Source:  SSS 3.1.0, "Requested": a category is needed only where both are to be told apart.
     """
-    inside = scope.requested.properties if scope.requested else ()
+    if scope.requested is None:
+        return Asked(tuple([one for one in scope.properties if one.name in _ABLE]), ())
+    inside = scope.requested.properties
     named = {one.name for one in inside}
     outside = [one for one in scope.properties if one.name in _ABLE and one.name not in named]
     return Asked(tuple(outside), inside)
@@ -125,7 +136,5 @@ def ways_of(found: Asked) -> tuple[Alternative, ...]:
     What only lists its wishes is its own normal form, and needs no algebra.
     """
     if is_list(found.outside) and is_list(found.inside):
-        said = dict.fromkeys((*constraints_in(found.outside), *constraints_in(found.inside)))
-        constraints = tuple(said)
-        return (Alternative(constraints),) if can_hold(constraints) else ()
+        return _only_way([*constraints_in(found.outside), *constraints_in(found.inside)])
     return alternatives_of(All((expression_of(found.outside), expression_of(found.inside))))

@@ -3,7 +3,7 @@
 Source: SSS 3.1.0, "Requested".
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from headnode.core.formats.sss.conditions import Extension
 from headnode.core.formats.sss.consumables import Consumable, Resource
@@ -52,27 +52,28 @@ def is_list(properties: Sequence[Property]) -> bool:
     return True
 
 
-def constraints_in(properties: Sequence[Property]) -> Iterator[Constraint]:
-    """Yield what all of `properties`, which are a list, say.
+def constraints_in(properties: Sequence[Property]) -> list[Constraint]:
+    """Return what all of `properties`, which are a list, say.
 
     Raises:  BadRequest ``request``.
     """
     refuse_many(properties)
-    for one in properties:
-        yield from said(one) or ()
+    return [constraint for one in properties for constraint in said(one) or ()]
 
 
 def said(one: Property) -> tuple[Constraint, ...] | None:
     """Return what a property says by itself; None when it is not set, or not understood."""
     value = one.value
-    if value is None or value == "" or isinstance(one, Kept | Extension):
+    if value is None or value == "" or isinstance(one, Kept):
         return None
-    if isinstance(one, Selection):
-        return _selected(one)
+    if type(one) is Property:
+        return (Constraint((one.name,), _COMPARISONS[one.op], value),)
     if isinstance(one, Consumable):
         quantity = one.quantity
         return None if quantity is None else (Constraint(_subject(one), _COMPARISONS[one.op], quantity),)
-    return (Constraint((one.name,), _COMPARISONS[one.op], value),)
+    if isinstance(one, Selection):
+        return _selected(one)
+    return None if isinstance(one, Extension) else (Constraint((one.name,), _COMPARISONS[one.op], value),)
 
 
 def _selected(one: Selection) -> tuple[Constraint, ...]:
