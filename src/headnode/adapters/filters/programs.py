@@ -9,6 +9,8 @@ import itertools
 import json
 import logging
 import os
+import secrets
+import shutil
 import socket
 import stat
 import subprocess
@@ -19,10 +21,12 @@ from typing import Any
 
 from headnode.adapters.filters.calling import Call, Returned
 from headnode.adapters.filters.runner import LONGEST_ANSWER
+from headnode.adapters.processes.process_tree import end_marked
 from headnode.core.filtering.answer import BY_SIGNAL, Answer, How, last_words
 
 log = logging.getLogger("headnode.filters")
 
+OF_RUNNER = "HEADNODE_FILTER_RUNNER"  # in the environment of every filter of one runner
 AFTER_THE_TIME_OUT = 10.0  # seconds until the runner itself is taken for dead
 LARGEST_PAPER = LONGEST_ANSWER  # bytes of a job file as a filter left it
 
@@ -32,7 +36,8 @@ class Programs:
 
     def __init__(self, papers: Path, data: Path, environment: dict[str, str]) -> None:
         self._papers, self._data = papers, data
-        self._environment = environment | {"CCP_DATA": str(data)}
+        self._own = secrets.token_hex(8)
+        self._environment = environment | {"CCP_DATA": str(data), OF_RUNNER: self._own}
         self._process: subprocess.Popen[bytes] | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._listening: asyncio.Task[None] | None = None
@@ -46,7 +51,7 @@ class Programs:
             directory.mkdir(parents=True, exist_ok=True)
             directory.chmod(0o700)
         for left in self._papers.iterdir():
-            left.unlink(missing_ok=True)
+            _remove(left)
 
     async def call(self, call: Call) -> Returned:
         """Run one filter, and return what it said and how it left the job."""
@@ -66,7 +71,7 @@ class Programs:
                 return _from_output(said, answer)
             return Returned(answer, _read_back(paper))
         finally:
-            paper.unlink(missing_ok=True)
+            _remove(paper)
 
     def _request(self, call: Call, paper: Path, as_json: bool) -> dict[str, Any]:
         arguments = call.offered.arguments() if call.offered is not None else []
@@ -144,15 +149,26 @@ class Programs:
             self._listening = None
         if self._process is not None:
             process, self._process = self._process, None
-            await asyncio.to_thread(_wait, process)
+            await asyncio.to_thread(_wait, process, f"{OF_RUNNER}={self._own}".encode())
 
 
-def _wait(process: "subprocess.Popen[bytes]") -> None:
+def _wait(process: "subprocess.Popen[bytes]", marker: bytes) -> None:
+    """Wait for the end of the runner; if it was no good end, kill what it has left behind."""
     try:
         process.wait(AFTER_THE_TIME_OUT)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+    if process.returncode:
+        end_marked(marker, AFTER_THE_TIME_OUT)
+
+
+def _remove(paper: Path) -> None:
+    """Remove a job file, whatever a filter has made of it."""
+    if paper.is_dir() and not paper.is_symlink():
+        shutil.rmtree(paper, ignore_errors=True)
+    else:
+        paper.unlink(missing_ok=True)
 
 
 def _answer(said: dict[str, Any], as_json: bool) -> Answer:
@@ -178,8 +194,10 @@ def _read_back(paper: Path) -> bytes | None:
         handle = os.open(paper, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
-    with os.fdopen(handle, "rb") as file:
+    try:
         seen = os.fstat(handle)
         if not stat.S_ISREG(seen.st_mode) or seen.st_size > LARGEST_PAPER:
             return None
-        return file.read(LARGEST_PAPER)
+        return os.pread(handle, LARGEST_PAPER, 0)
+    finally:
+        os.close(handle)

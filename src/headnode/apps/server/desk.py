@@ -13,6 +13,7 @@ from headnode.adapters.notify.settings import ways_of
 from headnode.apps.server.filter_reasons import filter_reasons
 from headnode.apps.server.filtering.asking import Asker
 from headnode.apps.server.inbox import Inbox
+from headnode.apps.server.licence_counts import LicenceCounts
 from headnode.apps.server.lookups import Lookups
 from headnode.apps.server.network import Network
 from headnode.apps.server.not_yet import Site
@@ -95,6 +96,7 @@ class Desk:
         self.watchers = Watchers()
         self.runs: dict[JobId, Run] = {}  # commands on many nodes, by the job outside the queue
         self.network: Network | None = None  # where nodes of other machines join; None: nowhere
+        self.licences = LicenceCounts(engine, inbox)
         self.notices: Notices | None = None  # who tells people; None: nobody does
         self.roles = Roles(
             lambda: engine.settings,

@@ -91,7 +91,7 @@ class Head:
         self._asker = Asker(options.state, options.name)
         self._submissions = Submissions(self.desk, self._asker)
         self._activations = Activations(self.desk, self._asker)
-        self.desk.passage = self._submissions
+        self.desk.passage, self.desk.asker = self._submissions, self._asker
         self._effects.effects.append(self._submissions)
         self.engine.offers.filters = self._activations
         self.desk.shut_down = self._shut_down
@@ -163,6 +163,7 @@ class Head:
             asyncio.create_task(watch_for_lost_nodes(self.engine, self.inbox, self.links)),
             asyncio.create_task(self.desk.outlooks.keep()),
             asyncio.create_task(self._notices.keep()),
+            asyncio.create_task(self.desk.licences.keep()),
         ]
         for task in beside:
             task.add_done_callback(_tell_if_broken)

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from headnode.core.model.holds import DEFAULT_HOLD
+from headnode.core.model.reservation import AtEnd
 
 
 class Wish(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -224,6 +225,35 @@ class DrainWish(Wish, frozen=True):
     reason: str = ""
 
 
+class ReservationWish(Wish, frozen=True):
+    """reservation, cancel_reservation."""
+
+    name: str
+
+
+class SetReservationWish(ReservationWish, frozen=True):
+    """make_reservation and change_reservation, where what is left out stays as it is.
+
+    `begins` and `ends` in seconds since 1970, `lasts` in seconds in place of the end; `nodes` are names and
+    sets of them, or `count` of any in all of the groups and with all of the features.
+    """
+
+    begins: float | None = None
+    ends: float | None = None
+    lasts: float | None = None
+    nodes: str | None = None
+    count: int | None = None
+    node_groups: list[str] | None = None
+    features: list[str] | None = None
+    users: list[str] | None = None
+    groups: list[str] | None = None
+    projects: list[str] | None = None
+    at_end: AtEnd | None = None
+    automatic: bool | None = None
+    reason: str | None = None
+    ignore_running: bool = False
+
+
 class InviteWish(Wish, frozen=True):
     """invite_node.  `lifetime` in seconds."""
 
@@ -251,6 +281,20 @@ class TemplateWish(TemplateNameWish, frozen=True):
     """template.  `form` of its file: toml, or hpcpack."""
 
     form: str = "toml"
+
+
+class TestFilterWish(Wish, frozen=True):
+    """test_filter.  `filter` is the name of a registered one, or its text; `dialect` that of the job file."""
+
+    __test__ = False  # pytest takes what is called Test... for tests
+
+    filter: str
+    jobfile: str
+    kind: str = ""
+    dialect: str | None = None
+    running: bool = False
+    backfill: bool = False
+    resources: int = 1
 
 
 class SetTemplateWish(Wish, frozen=True):
