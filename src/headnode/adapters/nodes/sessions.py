@@ -67,7 +67,7 @@ class Sessions:
         stream = self._streams.get(message.route.number)
         if stream is not None and stream.route.target == node and message.back:
             stream.hear(message)
-        elif isinstance(message, m.LaunchPiece) and message.kind != "failed":
+        elif not isinstance(message, m.LaunchPiece) or message.kind != "failed":
             self._say(node, m.LaunchPiece(message.route, False, 0, "failed", b"nobody listens any more"))
 
     def here(self, node: str, job: JobId) -> bool:

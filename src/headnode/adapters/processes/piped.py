@@ -8,7 +8,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from headnode.adapters.processes.launcher import CHUNK, ERROR, INPUT, INPUT_END, OUTPUT, Frames
 
@@ -96,6 +96,10 @@ class Piped:
         heard = self._frames.hear()
         if heard is None:  # nobody listens: the shepherd is told to end what this started
             os._exit(128 + signal.SIGHUP)
+        self.take(heard)
+
+    def take(self, heard: Iterable[tuple[bytes, bytes]]) -> None:
+        """Take in what the command is to read."""
         for kind, data in heard:
             if kind == INPUT:
                 self._unread += data

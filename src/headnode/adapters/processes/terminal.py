@@ -15,7 +15,7 @@ import struct
 import sys
 import termios
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from headnode.adapters.processes.launcher import (
     ANSWER_FOR,
@@ -110,7 +110,12 @@ class Terminal:
         if not event & ~select.POLLOUT:
             return True
         heard = self._frames.hear()
-        for kind, data in heard or ():
+        self.take(heard or ())
+        return heard is not None
+
+    def take(self, heard: Iterable[tuple[bytes, bytes]]) -> None:
+        """Take in what whoever sits at the terminal has typed or changed."""
+        for kind, data in heard:
             if kind == INPUT:
                 self._unread += data
             elif kind == INPUT_END:
@@ -119,7 +124,6 @@ class Terminal:
                 with contextlib.suppress(ValueError):
                     self._resize(*data.decode("ascii", "replace").split(" ")[:2])
         self._feed()
-        return heard is not None
 
     def _feed(self) -> None:
         try:
@@ -200,10 +204,11 @@ def main(folder: str, words: Sequence[str]) -> int:
     if come is None:
         sys.stderr.write(f"nobody came to the terminal of this job within {_PATIENCE:.0f} s\n")
         return FAILED
-    frames, size = come
+    frames, size, typed = come
     argv = [words[0], *words] if words else login_shell(os.environ)
     try:
         command = Terminal(frames, argv, os.environ, size) if size else Piped(frames, argv, os.environ)
+        command.take(typed)
         status, problem = command.run(), ""
     except (OSError, ValueError) as error:
         status, problem = FAILED, f"the command cannot be started: {error}"
@@ -214,8 +219,8 @@ def main(folder: str, words: Sequence[str]) -> int:
     return status
 
 
-def _wait_for_somebody(folder: int) -> tuple[Frames, bytes] | None:
-    """Return a connection and the size of the terminal at its other end; None when nobody comes."""
+def _wait_for_somebody(folder: int) -> tuple[Frames, bytes, list[tuple[bytes, bytes]]] | None:
+    """Return a connection, the size of the terminal there and what was said since; None: nobody came."""
     until = time.monotonic() + _PATIENCE
     while time.monotonic() < until:
         try:
@@ -231,9 +236,9 @@ def _wait_for_somebody(folder: int) -> tuple[Frames, bytes] | None:
             if heard is None:  # another agent is on its way
                 time.sleep(_PAUSE)
                 break
-            for kind, data in heard:
+            for number, (kind, data) in enumerate(heard):
                 if kind == WINDOW:
-                    return frames, data
+                    return frames, data, heard[number + 1 :]
     return None
 
 

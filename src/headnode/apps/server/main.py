@@ -9,6 +9,8 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 
+import msgspec
+
 from headnode.adapters.clock.wall import WallClock
 from headnode.adapters.journal.sqlite import SqliteJournal
 from headnode.adapters.nodes import messages as m
@@ -26,7 +28,8 @@ from headnode.apps.server.local_socket import LocalSocket
 from headnode.apps.server.lost_nodes import watch_for_lost_nodes
 from headnode.apps.server.network import Network, address_to_listen_at
 from headnode.apps.server.notifying import Notices
-from headnode.apps.server.options import Options, node_names, read_options
+from headnode.apps.server.options import Options, cluster_name, node_names, read_options
+from headnode.apps.server.retiring import retire_nodes
 from headnode.apps.server.watching import Several, Watchers
 from headnode.core.lifecycle import commands as c
 from headnode.core.model.errors import HeadnodeError, Unavailable
@@ -50,6 +53,7 @@ def main(arguments: list[str]) -> int:
     try:
         options.state.mkdir(parents=True, exist_ok=True)
         options.state.chmod(0o755 if os.geteuid() == 0 else 0o700)
+        options = msgspec.structs.replace(options, name=cluster_name(options.state, options.name))
         journal = SqliteJournal(options.state / "journal.db")
     except HeadnodeError as error:
         log.critical("%s", error)
@@ -161,6 +165,7 @@ class Head:
             asyncio.create_task(self._keeper.keep(lambda name: name in self.links.links)),
             asyncio.create_task(self._snapshots()),
             asyncio.create_task(watch_for_lost_nodes(self.engine, self.inbox, self.links)),
+            asyncio.create_task(retire_nodes(self.engine, self.inbox, state, node_names(self._options))),
             asyncio.create_task(self.desk.outlooks.keep()),
             asyncio.create_task(self._notices.keep()),
             asyncio.create_task(self.desk.licences.keep()),

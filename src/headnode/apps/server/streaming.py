@@ -62,10 +62,14 @@ Talk = Callable[[Channel], Awaitable[None]]
 
 
 class Ended(NamedTuple):
-    """How a command ended: its exit status, and in a sentence what went wrong with running it."""
+    """How a command ended: its exit status, and in a sentence what went wrong with running it.
+
+    `known`: whoever ran it said so; else nobody knows more than that it does not run.
+    """
 
     code: int
     problem: str = ""
+    known: bool = True
 
 
 async def pass_through(stream: Stream, channel: Channel, patience: float | None = None) -> Ended | None:
@@ -99,7 +103,7 @@ async def _tell(stream: Stream, channel: Channel) -> Ended:
         if piece.kind in ("out", "err"):
             await channel.say(**{piece.kind: base64.b64encode(piece.data).decode()})
         if piece.kind == "failed":
-            return Ended(NOT_RUN, piece.data.decode(errors="replace"))
+            return Ended(NOT_RUN, piece.data.decode(errors="replace"), known=False)
         stream.took()
         if piece.kind == "exit":
             return Ended(piece.code, piece.data.decode(errors="replace"))

@@ -131,7 +131,7 @@ class _Visit:
     def _where(self) -> tuple[str, Attempt] | Ended | None:
         record = self._desk.cluster.jobs.get(self._job)
         if record is None:
-            return Ended(NOT_RUN)
+            return Ended(NOT_RUN, known=False)
         for instance, live in record.run.tasks[0].live.items() if record.run is not None else ():
             if record.state in ACTIVE:
                 return live.place[0][0], (1, instance, live.attempt)
@@ -215,7 +215,7 @@ class _Visit:
         found = self._desk.lookups.job(self._job)
         state = show.job_object(found.record, found.spec, "")["state"]
         problem = ended.problem
-        if found.ended and (problem or ended.code == NOT_RUN):
+        if found.ended and not ended.known:
             why = found.record.message or problem
             problem = f"job {self._job} is {state.lower()}" + (f": {why}" if why else "")
         await channel.say(exit=ended.code, problem=problem, state=state, done=True)

@@ -1,0 +1,120 @@
+"""``hn job shell``: a terminal in the cluster, for a new interactive job or in a job that runs."""
+
+from headnode.apps.cli.command import EVERYWHERE, Command
+from headnode.apps.cli.described import command_line, job_terms, only_task_terms
+from headnode.apps.cli.last_job import remember
+from headnode.apps.cli.options import Option, usage
+from headnode.apps.cli.terms import JOB_OPTIONS, TASK_OPTIONS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from headnode.apps.cli.options import Asked
+    from headnode.apps.cli.output import Output
+    from headnode.apps.client.client import Client
+    from headnode.apps.client.conversation import Conversation
+
+_SPELLINGS = {spelling for option in JOB_OPTIONS for spelling in option.spellings}
+_OF_THE_TASK = ("workdir", "env")
+OPTIONS = (
+    Option("job", "ID", "In this job, which runs; or an interactive job that was submitted before"),
+    *(option for option in JOB_OPTIONS if option.name != "interactive"),
+    *(option for option in TASK_OPTIONS if option.name in _OF_THE_TASK and option.name not in _SPELLINGS),
+)
+
+
+def run(asked: "Asked", client: "Client", out: "Output") -> int:
+    """Sit down at a terminal of a job; return the exit status of the program that ran there."""
+    from headnode.apps.cli.sitting import Left, size_of_terminal
+
+    job, own = _job(asked, client, out)
+    rows, columns, kind = size_of_terminal()
+    command = command_line(asked.words) if asked.words and not own else None
+    conversation = client.begin("shell", job=job, command=command, rows=rows, columns=columns, kind=kind)
+    try:
+        return _sit_down(conversation, job, out)
+    except Left as left:
+        out.note(f"left; {f'job {job} is ended with it' if own else 'the program there is ended'}")
+        return left.status
+    except KeyboardInterrupt:
+        out.note(f"no longer waiting; job {job} is canceled")
+        raise
+    finally:
+        conversation.close()
+
+
+def _job(asked: "Asked", client: "Client", out: "Output") -> "tuple[int, bool]":
+    """Return the job, and whether it is one that was made for this."""
+    if (named := asked.text("job")) is not None:
+        from headnode.apps.cli.ids import job_id
+
+        anyway = ("job", *(option.name for option in EVERYWHERE))
+        others = [name for name in asked.options if name not in anyway]
+        if others:
+            raise usage(
+                f"job {named} is what it is, and /{others[0]} says otherwise", "leave out one of them"
+            )
+        return job_id([named]), False
+    terms = {"jobname": "shell", **job_terms(asked), "interactive": "true"}
+    task = {"rerunnable": "false", **only_task_terms(asked, asked.words or [""])}
+    job = int(client.ask("submit_job", terms=terms, tasks=[task])["job"])
+    remember(job)
+    out.note(f"job {job} is submitted")
+    return job, True
+
+
+def _sit_down(conversation: "Conversation", job: int, out: "Output") -> int:
+    """Wait until there is a terminal, saying why; use it to its end."""
+    from headnode.apps.cli.sitting import sit
+
+    while True:
+        answer = conversation.hear()
+        if "waits" in answer:
+            _tell_wait(answer["waits"], job, out)
+        elif "node" in answer:
+            out.note(f"job {job} on node {answer['node']}")
+            return _tell_end(sit(conversation), out)
+        elif answer.get("done"):
+            return _tell_end(answer, out)
+
+
+def _tell_wait(waits: "dict[str, Any]", job: int, out: "Output") -> None:
+    if not waits["reason"]:
+        return
+    from headnode.apps.cli.words import instant
+
+    expected, said = waits["expected"] or {}, ""
+    if expected.get("p50") is not None:
+        said = f"; expected to start at {instant(expected['p50'])}"
+    elif expected.get("promise") is not None:
+        said = f"; it will start by {instant(expected['promise'])}"
+    out.note(f"job {job} waits: {waits['reason']}{said}")
+
+
+def _tell_end(answer: "dict[str, Any]", out: "Output") -> int:
+    if answer["problem"]:
+        out.note(str(answer["problem"]))
+    return int(answer["exit"])
+
+
+COMMANDS = (
+    Command(
+        "shell",
+        "[job options] [-- PROGRAM [ARGUMENT...]] | --job ID [-- PROGRAM [ARGUMENT...]]",
+        "Get a terminal on a node: an interactive job, or a shell in a job that runs",
+        run,
+        options=OPTIONS,
+        example="hn job shell /numprocessors:4 /runtime:2:00",
+        notes=(
+            "Submits a job, waits until it starts, and gives a terminal on its first node, with the job's "
+            "environment, processors and limits; mpiexec there uses all of the job.",
+            "The job ends with its program; when the terminal here is closed, both are ended.",
+            "Without a program it is the login shell. Standard input that is no terminal is passed on as it "
+            "is: echo hostname | hn job shell",
+            "Enter ~ . (at the beginning of a line) hangs up whatever happens there; ~~ is a tilde.",
+            "Exit status: that of the program; 255 when it could not be run, or nobody knows how it ended.",
+        ),
+        positionals=0,
+    ),
+)

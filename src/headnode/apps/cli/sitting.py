@@ -1,0 +1,151 @@
+"""Somebody's own terminal, joined with one on a node: raw meanwhile, and afterwards as it was."""
+
+import os
+import select
+import signal
+import sys
+import termios
+import tty
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from headnode.apps.client.conversation import Conversation, in_text, out_of_text
+
+_MOST_AT_ONCE = 32 * 1024  # bytes that are read from the keyboard, or whatever is in its place
+_LEAVING = (signal.SIGHUP, signal.SIGTERM)
+
+
+class Escapes:
+    """Finds what is meant for us, as with ssh: ``~.`` where a line begins hangs up, ``~~`` is a tilde."""
+
+    def __init__(self) -> None:
+        self._line_begins, self._tilde = True, False
+        self.hangs_up = False
+
+    def take(self, typed: bytes) -> bytes:
+        """Return what is to go on.
+
+        >>> Escapes().take(b"ls\\r~~x~."), Escapes().take(b"a~.")
+        (b'ls\\r~x~.', b'a~.')
+        """
+        rest = bytearray()
+        for byte in typed:
+            if self._tilde:
+                self._tilde = False
+                if byte == ord("."):
+                    self.hangs_up = True
+                    break
+                rest += b"~" if byte == ord("~") else bytes((ord("~"), byte))
+            elif byte == ord("~") and self._line_begins:
+                self._tilde = True
+            else:
+                rest.append(byte)
+            self._line_begins = byte in b"\r\n"
+        return bytes(rest)
+
+
+class Left(Exception):
+    """Whoever sat here has gone; `status` is the exit status that says so."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+def size_of_terminal() -> tuple[int, int, str]:
+    """Return rows, columns and kind of the terminal that is standard input; no rows when it is none."""
+    if not os.isatty(0):
+        return 0, 0, ""
+    size = os.get_terminal_size(0)
+    return max(size.lines, 1), max(size.columns, 1), os.environ.get("TERM", "dumb").replace(" ", "")
+
+
+def sit(conversation: Conversation) -> dict[str, Any]:
+    """Pass on what is typed and written, until the head says how it ended; return that.
+
+    Raises:  Left; Unavailable ``head-gone``.
+    """
+    with _own_terminal() as changed:
+        return _pass_on(conversation, changed)
+
+
+def _pass_on(conversation: Conversation, changed: int) -> dict[str, Any]:
+    escapes = Escapes() if os.isatty(0) else None
+    head, keyboard = conversation.fileno(), [0]
+    while True:
+        ready = [] if conversation.pending else select.select([head, changed, *keyboard], [], [])[0]
+        if changed in ready:
+            os.read(changed, 4096)
+            rows, columns, _ = size_of_terminal()
+            conversation.say(window=[rows, columns])
+        if 0 in ready:
+            keyboard = _pass_input_on(conversation, escapes)
+        if conversation.pending or head in ready:
+            answer = conversation.hear()
+            if answer.get("done"):
+                return answer
+            _show(answer)
+
+
+def _pass_input_on(conversation: Conversation, escapes: Escapes | None) -> list[int]:
+    """Pass on what was typed; return what may be typed at from now on: nothing, when there is no more."""
+    try:
+        typed = os.read(0, _MOST_AT_ONCE)
+    except OSError:  # the terminal is gone
+        typed = b""
+    if not typed:
+        conversation.say(end=True)
+        return []
+    rest = escapes.take(typed) if escapes is not None else typed
+    if rest:
+        conversation.say(**{"in": in_text(rest)})
+    if escapes is not None and escapes.hangs_up:
+        raise Left(255)
+    return [0]
+
+
+def _show(answer: dict[str, Any]) -> None:
+    for kind, descriptor in (("out", 1), ("err", 2)):
+        if kind in answer:
+            left = memoryview(out_of_text(answer[kind]))
+            while left:
+                left = left[os.write(descriptor, left) :]
+    if "notice" in answer:
+        os.write(2, f"\r\nhn: {answer['notice']}\r\n".encode())
+
+
+@contextmanager
+def _own_terminal() -> Iterator[int]:
+    """Let our terminal pass on all that is typed; yield what is readable when its size changes."""
+    reads, writes = os.pipe()
+    os.set_blocking(writes, False)
+    before = {each: signal.signal(each, _leave) for each in _LEAVING}
+    saved = termios.tcgetattr(0) if os.isatty(0) else None
+    resized = signal.signal(signal.SIGWINCH, lambda *_: None)
+    wakeup = signal.set_wakeup_fd(writes, warn_on_full_buffer=False)
+    try:
+        if saved is not None:
+            sys.stdout.flush()
+            tty.setraw(0, termios.TCSADRAIN)  # what was typed ahead is not lost
+        yield reads
+    finally:
+        if saved is not None:
+            _give_back(saved)
+        signal.set_wakeup_fd(wakeup)
+        for each, handler in {**before, signal.SIGWINCH: resized}.items():
+            signal.signal(each, handler)
+        os.close(reads)
+        os.close(writes)
+
+
+def _give_back(saved: list[Any]) -> None:
+    try:
+        termios.tcsetattr(0, termios.TCSADRAIN, saved)
+    except termios.error:  # it is gone
+        return
+
+
+def _leave(number: int, _frame: FrameType | None) -> None:
+    raise Left(128 + number)
