@@ -239,6 +239,19 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
                 default="",
                 doc="licences of the whole cluster, counted by the scheduler: feature:number,feature:number",
             ),
+            Parameter(
+                name="LicenceProgram",
+                default="",
+                doc="a program of the head's machine that prints Licences, one feature:number on a line",
+            ),
+            Parameter(
+                name="LicenceInterval",
+                default="60",
+                doc="how long after the end of the licence program it runs again",
+                unit="s",
+                least=1,
+                most=86400,
+            ),
         )
     }
 )
@@ -345,7 +358,7 @@ def check_parameter(
         raise _wrong(known, value, "write the absolute path of a file that holds USER:PASSWORD")
     if known.name == "NotificationWebhooks" and value:
         _check_hooks(known, value)
-    if known.name == "HealthCheckProgram" and value:
+    if known.name in ("HealthCheckProgram", "LicenceProgram") and value:
         _check_program(known, value)
     return known
 

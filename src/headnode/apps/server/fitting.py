@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from msgspec.structs import replace
+
 from headnode.apps.server.desk import Desk
 from headnode.core.lifecycle.deciding_groups import about
 from headnode.core.lifecycle.filters import submission_filters
@@ -26,7 +28,7 @@ def refuse_unfit(desk: Desk, *specs: JobSpec) -> None:
     in_the_way = _never_fits(desk, specs)
     for number, spec in enumerate(specs):
         with _told_of(spec, number, len(specs)):
-            _refuse_too_large(in_the_way.get(request_of(spec), ()))
+            _refuse_too_large(in_the_way.get(_request(desk, spec), ()))
 
 
 def refuse_unfit_now(desk: Desk, *specs: JobSpec) -> None:
@@ -54,7 +56,20 @@ def _never_fits(desk: Desk, specs: Sequence[JobSpec]) -> dict[JobRequest, tuple[
     view = desk.engine.view(desk.now())
     if not view.nodes:
         return {}
-    return {request: never_with_any(request, view) for request in dict.fromkeys(map(request_of, specs))}
+    if desk.engine.settings.text("LicenceProgram"):  # what it tells is how many there are for now
+        view = replace(view, licences={})
+    requests = dict.fromkeys(_request(desk, spec) for spec in specs)
+    return {request: never_with_any(request, view) for request in requests}
+
+
+def _request(desk: Desk, spec: JobSpec) -> JobRequest:
+    """Return a job's request; whether its reservation is there, and lets it in, is decided elsewhere."""
+    request = request_of(spec)
+    if not request.reservation:
+        return request
+    own = request.reservation if request.reservation in desk.cluster.bookings.named else ""
+    others = tuple(replace(other, reservation=own, welcome=(own,)) for other in request.others)
+    return replace(request, reservation=own, welcome=(own,), others=others)
 
 
 def _refuse_too_large(reasons: tuple[Reason, ...]) -> None:

@@ -97,6 +97,7 @@ async def cluster(desk: Desk, by: User, wish: w.Wish) -> Object:
             "policy": desk.engine.settings.text("SchedulingPolicy"),
             **_plug_ins(desk),
             "notices": _notices(desk),
+            "licence_trouble": desk.licences.problem,
             "you": await whoami(desk, by, wish),
             "state_directory": str(desk.state),
             "journal": {

@@ -25,6 +25,7 @@ def view(cluster: "Mapping[str, Any]") -> dict[str, str]:
         "Tasks Running": str(cluster["tasks_running"]),
         **_next_reservation(cluster.get("next_reservation")),
         **_notices(cluster.get("notices", {})),
+        **({"Licences": cluster["licence_trouble"]} if cluster.get("licence_trouble") else {}),
         **_you(cluster.get("you", {})),
         "State Directory": cluster["state_directory"],
         "Journal": f"{counted(journal['events'], 'event')}, {counted(journal['bytes'], 'byte')}",
