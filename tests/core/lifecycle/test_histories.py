@@ -222,8 +222,12 @@ class Player:
                 ("name", "n"),
             )
         )
+        if field == "name" and job % 2:
+            field, value = "run_as", "ada"
         new = replace(old, **{field: value})
-        self.world.do(c.ModifyJob(by=ROOT, job=job, spec=new, fields=(field,), archived=archived))
+        known = {"ada": ADA}
+        change = c.ModifyJob(by=ROOT, job=job, spec=new, fields=(field,), archived=archived, known=known)
+        self.world.do(change)
 
     def add_task(self) -> None:
         from msgspec.structs import replace

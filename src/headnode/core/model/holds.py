@@ -10,7 +10,7 @@ from headnode.core.model.small_checks import refuse
 
 DEFAULT_HOLD = "user"
 PRIVILEGED_HOLDS = frozenset({"system", "operator"})
-"""Only administrators set and release these; names compare without regard to case."""
+"""Only operators and administrators set and release these; names compare without regard to case."""
 
 MOST_HOLDS = 32  # on one job
 LONGEST_HOLD_NAME = 64  # characters
