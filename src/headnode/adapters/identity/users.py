@@ -37,6 +37,23 @@ def groups_of(user: Account) -> frozenset[str]:
     return frozenset(name for number in os.getgrouplist(user.name, user.gid) if (name := _group_name(number)))
 
 
+def members_of(group: str) -> tuple[str, ...]:
+    """Return the names of the users in a group, whether it is their first or another, ascending.
+
+    Raises:  NotFound ``no-such-group``.
+    """
+    try:
+        found = grp.getgrnam(group)
+    except (KeyError, ValueError):
+        raise NotFound(
+            code="no-such-group",
+            what=f"there is no group {group!r} on this machine",
+            fix="see: getent group",
+        ) from None
+    first = {user.pw_name for user in pwd.getpwall() if user.pw_gid == found.gr_gid}
+    return tuple(sorted({*found.gr_mem, *first}))
+
+
 def _group_name(number: int) -> str:
     try:
         return grp.getgrgid(number).gr_name

@@ -45,8 +45,6 @@ PLACES: dict[str, dict[str, str]] = {
         "approve": "node_change",
         "pause": "node_change",
         "drain": "node_drain",
-        "offline": "node_drain",
-        "online": "node_change",
         "resume": "node_change",
         "remove": "node_change",
         "invite": "node_invite",
@@ -95,7 +93,7 @@ NOUNS = {
     "token": "Using the cluster from other machines",
 }
 ELSEWHERE = {  # the words of the older commands
-    ("node", "offline"): ("node", "pause"),
+    ("node", "offline"): ("node", "drain"),
     ("node", "online"): ("node", "resume"),
     ("cluster", "listparams"): ("cluster", "params"),
     ("cluster", "setparams"): ("cluster", "params"),

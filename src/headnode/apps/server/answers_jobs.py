@@ -75,6 +75,7 @@ def detailed_job(record: JobRecord, spec: JobSpec, pending_reason: str, history:
         "suspended_since": suspended_since(record),
         "suspended_for": run.stood_still if run else 0.0,
         "end_by": spec.end_by,
+        "reservation": spec.reservation,
         "waits_for": list(record.waits_for),
     }
 

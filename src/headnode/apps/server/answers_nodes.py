@@ -57,6 +57,11 @@ def node_object(cluster: Cluster, node: NodeRecord, now: Instant) -> dict[str, A
         "exclusive": owner,
         "comment": node.comment,
         "remote": bool(node.key),
+        "reservations": [
+            {"name": each.name, "begins": each.begins, "ends": each.ends, "says": each.says()}
+            for each in cluster.bookings.on.get(name, ())
+            if each.ends > now
+        ],
         "drains": [_drain(drain) for drain in sorted(node.drains, key=lambda drain: drain.closes)],
     }
 
@@ -95,6 +100,15 @@ def _cores(cluster: Cluster, name: str, processors: int) -> list[dict[str, Any]]
     return cores
 
 
+def _next_reservation(cluster: Cluster, now: Instant) -> dict[str, Any] | None:
+    """Return what there is of the reservation that began first, or will."""
+    coming = [each for each in cluster.bookings.named.values() if each.ends > now]
+    first = min(coming, key=lambda each: (each.begins, each.key), default=None)
+    if first is None:
+        return None
+    return {"name": first.name, "begins": first.begins, "ends": first.ends, "nodes": len(first.nodes)}
+
+
 def cluster_counts(cluster: Cluster, now: Instant) -> dict[str, Any]:
     """Return nodes by state, processors, and how many tasks run.  Only those of ready nodes are free."""
     by_state: dict[str, int] = {}
@@ -113,4 +127,5 @@ def cluster_counts(cluster: Cluster, now: Instant) -> dict[str, Any]:
         "nodes": by_state,
         "processors": {"total": total, "ready": ready, "free": free, "used": used},
         "tasks_running": live,
+        "next_reservation": _next_reservation(cluster, now),
     }

@@ -25,7 +25,6 @@ from headnode.core.lifecycle.events import JobSubmitted
 from headnode.core.lifecycle.owners import owner_of
 from headnode.core.lifecycle.parents import wished
 from headnode.core.lifecycle.records import JobRecord
-from headnode.core.lifecycle.requests import request_of
 from headnode.core.lifecycle.states import JobState
 from headnode.core.model.dependencies import dependencies
 from headnode.core.model.job import JobSpec
@@ -69,7 +68,7 @@ async def _foretold(desk: Desk, by: User, candidate: _Candidate) -> Object:
     spec = candidate.spec
     turn = (*new_turn(desk.cluster, spec)[:2], candidate.job or JobId(desk.cluster.next_job))
     owner = owner_of(by, spec, users_named(by, (spec,)))
-    request = desk.cluster.for_user(owner.name, request_of(spec))
+    request = desk.cluster.would_ask(owner.name, spec)
     picture = await picture_with(desk, Subject(turn, request))
     answer = blank(desk) | stands(desk, picture)
     answer |= {"job": candidate.job, "name": spec.name}

@@ -125,7 +125,7 @@ async def _draft(desk: Desk, by: User, found: Found) -> Object:
     except Refused as no:
         return {"refused": {"code": no.code, "what": no.what, "fix": no.fix}}
     turn = (*new_turn(desk.cluster, spec)[:2], record.id)
-    picture = await picture_with(desk, Subject(turn, desk.cluster.for_user(record.owner, request_of(spec))))
+    picture = await picture_with(desk, Subject(turn, desk.cluster.would_ask(record.owner, spec)))
 
     def way(offer: Offer) -> Way:
         return way_of_made(desk.cluster, record, spec, offer, by, desk.now())

@@ -44,6 +44,7 @@ _FIELDS: Mapping[What, str] = MappingProxyType(
     {
         What.RUN_TIME: "run_time",
         What.SIZE: "minimum",
+        What.RESERVATION: "reservation",
         What.EXCLUSIVE: "exclusive",
         What.SINGLE_NODE: "single_node",
         What.REQUESTED_NODES: "requested_nodes",
@@ -205,6 +206,7 @@ _OPTIONS: Mapping[What, Callable[[Change, JobRequest], Options]] = MappingProxyT
         What.RUN_TIME: lambda change, _: {"runtime": format_run_time(Seconds(change.value * MINUTE))},
         What.SIZE: _size,
         What.SIZE_AGAIN: _size,
+        What.RESERVATION: lambda *_: {"reservation": ""},
         What.EXCLUSIVE: lambda *_: {"exclusive": "false"},
         What.SINGLE_NODE: lambda *_: {"singlenode": "false"},
         What.REQUESTED_NODES: lambda *_: {"requestednodes": ""},

@@ -23,8 +23,14 @@ from headnode.core.lifecycle.records import (
     spec_of,
     with_special_tasks,
 )
-from headnode.core.lifecycle.requests import own_request, request_in, request_taken, without_refused
-from headnode.core.lifecycle.reserving import Bookings, admitted
+from headnode.core.lifecycle.requests import (
+    own_request,
+    request_in,
+    request_of,
+    request_taken,
+    without_refused,
+)
+from headnode.core.lifecycle.reserving import Bookings, admitted, welcomed
 from headnode.core.lifecycle.resuming import request_to_resume, suspension_of
 from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import Broken, NotFound
@@ -233,6 +239,11 @@ class Cluster:
     def let_in(self, record: JobRecord, request: JobRequest) -> JobRequest:
         """Return a request with what depends on whose it is: where he is let in."""
         return self.for_user(record.owner, admitted(self.bookings.named, record, request))
+
+    def would_ask(self, owner: str, spec: JobSpec) -> JobRequest:
+        """Return what a job that is not in the queue would ask for, were it this owner's."""
+        named = self.bookings.named.values()
+        return self.for_user(owner, welcomed(named, owner, spec.project, request_of(spec)))
 
     def for_user(self, owner: str, request: JobRequest) -> JobRequest:
         """Return a request with whose it is, if that matters."""

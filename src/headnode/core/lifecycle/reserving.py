@@ -80,11 +80,19 @@ def admitted(reservations: Reservations, record: JobRecord, request: JobRequest)
     own = request.reservation
     if own and own not in reservations and record.state is JobState.RESUMING:
         request = replace(request, reservation="")  # where it stands still there is no reservation any more
-    wished = [each for key, each in sorted(reservations.items()) if each.automatic or key == own]
+    wished = [each for key, each in reservations.items() if each.automatic or key == own]
     if not wished:
         return request
     project = decode_spec(record.spec).project if any(each.projects for each in wished) else ""
-    welcome = tuple(each.key for each in wished if each.lets_in(record.owner, project))
+    return welcomed(wished, record.owner, project, request)
+
+
+def welcomed(
+    reservations: Iterable[NodeReservation], owner: str, project: str, request: JobRequest
+) -> JobRequest:
+    """Return a request with the reservations that let in jobs of an owner and project: as `admitted`."""
+    wished = (each for each in reservations if each.automatic or each.key == request.reservation)
+    welcome = tuple(sorted(each.key for each in wished if each.lets_in(owner, project)))
     if not welcome:
         return request
     others = tuple(replace(other, welcome=welcome) for other in request.others)

@@ -8,8 +8,8 @@ from headnode.core.model.job import JobRequest, UnitType
 from headnode.core.model.node_runs import runs_of
 from headnode.core.scheduling.board import Board
 from headnode.core.scheduling.decision import Reason, Why
-from headnode.core.scheduling.need import Need, need_of
-from headnode.core.scheduling.placement import fit, offers
+from headnode.core.scheduling.need import Need, at_some_time, need_of
+from headnode.core.scheduling.placement import fewest, fit, offers
 from headnode.core.scheduling.reasons_of_parts import parts_short, tasks_not_served
 from headnode.core.scheduling.reserved_times import typed
 from headnode.core.scheduling.suitability import objection, rules_of
@@ -51,11 +51,15 @@ def shortage(need: Need, request: JobRequest, board: Board) -> tuple[Reason, ...
 
 
 def _shortages(need: Need, request: JobRequest, board: Board, *, now: bool) -> Iterator[Reason]:
+    kept = tuple(_reserved(need, request, board))
+    if now and kept and fit(fewest(at_some_time(need, board.terrain)), board) is not None:
+        yield from kept  # nothing else keeps it from starting
+        kept = ()
     yield from _too_few(need, board, now=now)
     yield from parts_short(need, request, board, now=now)
     yield from _too_few_alone(need, board)
     yield from _licences(need, board)
-    yield from _reserved(need, request, board)
+    yield from kept
     yield from _nodes_named(need, request, board, now=now)
 
 

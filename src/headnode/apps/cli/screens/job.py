@@ -78,6 +78,7 @@ def _course(job: "Job") -> dict[str, str]:
         "Progress Message": job.get("progress_message") or "",
         "Start Count": str(job.get("starts") or ""),
         "Requeue Count": str(job.get("requeues") or ""),
+        "Reservation": job.get("reservation") or "",
         "Deadline": instant(job.get("end_by")),
         "Holds": "\n".join(_hold(hold) for hold in job.get("holds") or ()),
         "Suspended Since": instant(job.get("suspended_since")),

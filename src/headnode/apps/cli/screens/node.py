@@ -49,6 +49,7 @@ def view(node: "Node") -> dict[str, str]:
         "Kept By System": _kept(node),
         "Looked At": _looked_at(node),
         "Comment": node.get("comment", ""),
+        "Reserved": "; ".join(each["says"] for each in node.get("reservations", ())),
         "Drain": "; ".join(map(_drain, node.get("drains", ()))),
         "Exclusive": f"held by job {node['exclusive']}" if node["exclusive"] else "",
         "Jobs": ", ".join(map(str, jobs)),

@@ -15,6 +15,7 @@ from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.quantities import FOREVER, HIGHEST, Priority, Seconds
 from headnode.core.scheduling.counterfactuals.subject import Subject
 from headnode.core.scheduling.decision import Plan
+from headnode.core.scheduling.reserved_times import instants_of
 from headnode.core.scheduling.view import Turn, View
 
 LONGEST_LIMIT = 366 * 1440  # minutes; the longest run time limit proposed to a job that has none
@@ -31,6 +32,7 @@ class What(StrEnum):
     RUN_TIME = "run-time"  # minutes
     SIZE = "size"  # of the job as it queues; counts its unit
     SIZE_AGAIN = "size-submitted-again"  # of the job submitted anew, because its tasks ask for as much
+    RESERVATION = "reservation"
     EXCLUSIVE = "exclusive"
     SINGLE_NODE = "single-node"
     REQUESTED_NODES = "requested-nodes"
@@ -105,7 +107,10 @@ def _run_time(subject: Subject, view: View, plan: Plan, room: Room) -> Iterator[
     asked = subject.request.run_time
     longest = LONGEST_LIMIT if asked == FOREVER else ceil(asked / MINUTE) - 1
     least = max(1, ceil(room.shortest / MINUTE))
-    due = {(kept.at - view.now) // MINUTE for kept in plan.reservations if isfinite(kept.at)}
+    reserved = instants_of(node.reserved for node in view.nodes.values())
+    due = {edge // MINUTE for edge in reserved} | {
+        (kept.at - view.now) // MINUTE for kept in plan.reservations if isfinite(kept.at)
+    }
     unlimited = {0} if asked == FOREVER else set[int]()
     guesses = sorted(unlimited.union(longest - int(limit) for limit in due if least <= limit <= longest))
     yield Axis(
@@ -152,6 +157,8 @@ def _resized(subject: Subject, size: int, most: int) -> Subject:
 
 def _flags(subject: Subject) -> Iterator[Axis]:
     request = subject.request
+    if request.reservation:
+        yield Axis(What.RESERVATION, request.reservation, (REMOVED,), _set(reservation=""))
     if request.exclusive:
         yield Axis(What.EXCLUSIVE, "", (REMOVED,), _set(exclusive=False))
     if request.single_node:

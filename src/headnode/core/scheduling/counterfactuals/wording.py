@@ -141,6 +141,7 @@ _WORDS: Mapping[What, Callable[[Change, JobRequest], str]] = MappingProxyType(
         What.RUN_TIME: _run_time,
         What.SIZE: _size,
         What.SIZE_AGAIN: _size_again,
+        What.RESERVATION: _plain("outside of its reservation"),
         What.EXCLUSIVE: _plain("sharing its nodes with other jobs"),
         What.SINGLE_NODE: _plain("on several nodes instead of one"),
         What.REQUESTED_NODES: _requested,

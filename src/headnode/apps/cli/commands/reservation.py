@@ -1,0 +1,181 @@
+"""``hn reservation``: make, list, view, change and cancel reservations of nodes."""
+
+from headnode.apps.cli.command import FORMAT, Command
+from headnode.apps.cli.each import for_each
+from headnode.apps.cli.options import Option, usage
+from headnode.apps.cli.screens.reservation import COLUMNS, later, row, view
+from headnode.apps.cli.sheet import Sheet
+from headnode.apps.cli.words import counted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from headnode.apps.cli.options import Asked
+    from headnode.apps.cli.output import Output
+    from headnode.apps.client.client import Client
+
+MINUTE = 60.0  # seconds
+_LISTS = {
+    "nodegroup": "node_groups",
+    "features": "features",
+    "users": "users",
+    "groups": "groups",
+    "projects": "projects",
+}
+
+
+def new(asked: "Asked", client: "Client", out: "Output") -> int:
+    """Reserve nodes."""
+    return _set(asked, client, out, "make_reservation", "has been made")
+
+
+def modify(asked: "Asked", client: "Client", out: "Output") -> int:
+    """Change a reservation."""
+    return _set(asked, client, out, "change_reservation", "has been changed")
+
+
+def _set(asked: "Asked", client: "Client", out: "Output", verb: str, done: str) -> int:
+    answer = client.ask(verb, name=_name(asked), **_wished(asked))
+    found = answer["reservation"]
+    out.said(f"Reservation {found['name']} {done}: {found['node_set']}.", answer, found["name"])
+    for each in answer["later"]:
+        out.note(later(each))
+    return 0
+
+
+def listing(asked: "Asked", client: "Client", out: "Output") -> int:
+    """List every reservation."""
+    if asked.words:
+        raise usage(f"{asked.words[0]!r} is not understood", "one reservation: hn reservation view NAME")
+    found = client.ask("reservations")["reservations"]
+    out.sheet(Sheet("Name", [row(each) for each in found], found, columns=COLUMNS))
+    return 0
+
+
+def show(asked: "Asked", client: "Client", out: "Output") -> int:
+    """Show one reservation."""
+    found = client.ask("reservation", name=_name(asked))["reservation"]
+    out.sheet(Sheet("Name", [view(found)], found))
+    return 0
+
+
+def cancel(asked: "Asked", client: "Client", out: "Output") -> int:
+    """Cancel each reservation."""
+    if not asked.words:
+        raise usage("no reservation was given", "give the names of one or more: see hn reservation list")
+
+    def deed(name: str) -> None:
+        answer = client.ask("cancel_reservation", name=name)
+        out.said(f"Reservation {answer['canceled']} has been canceled.", answer, name)
+        if answer["waiting"]:
+            jobs = ", ".join(map(str, answer["waiting"]))
+            several = counted(len(answer["waiting"]), "job")
+            out.note(f"{several} wait for it, and will not start: {jobs}; hn job modify ID /reservation:")
+
+    return for_each(asked.words, deed, out)
+
+
+def _name(asked: "Asked") -> str:
+    if len(asked.words) != 1:
+        raise usage("one reservation is wanted", "give its name, for example: hn reservation view upgrade")
+    return asked.words[0]
+
+
+def _wished(asked: "Asked") -> "dict[str, Any]":
+    """Return the fields that were typed."""
+    fields: dict[str, Any] = {
+        field: [name.strip() for name in text.split(",") if name.strip()]
+        for option, field in _LISTS.items()
+        if (text := asked.text(option)) is not None
+    }
+    if asked.text("to") is not None and asked.text("for") is not None:
+        raise usage("an end and a length were given", "leave out --to or --for")
+    for option, field in (("from", "begins"), ("to", "ends")):
+        if (text := asked.text(option)) is not None:
+            fields[field] = _moment(text)
+    if (text := asked.text("for")) is not None:
+        from headnode.core.model.quantities import parse_run_time
+
+        fields["lasts"] = parse_run_time(text)
+        if fields["lasts"] == float("inf"):
+            raise usage("a reservation has an end", "write --for 2:00, for example")
+    for option, field in (("nodes", "nodes"), ("reason", "reason"), ("atend", "at_end")):
+        if (text := asked.text(option)) is not None:
+            fields[field] = text.lower() if option == "atend" else text
+    if fields.get("at_end", "limit") not in ("limit", "run-on", "cancel"):
+        raise usage(f"{fields['at_end']!r} is no end of jobs", "write limit, run-on or cancel")
+    if asked.number("count") is not None:
+        fields["count"] = asked.number("count")
+    if asked.text("automatic") is not None:
+        fields["automatic"] = asked.flag("automatic")
+    return fields | {"ignore_running": asked.flag("ignore-running")}
+
+
+def _moment(text: str) -> float:
+    """Return a point of time in seconds since 1970: a date and time, or minutes from now."""
+    if text.isascii() and text.isdigit() and len(text) <= 9:
+        import time
+
+        return time.time() + int(text) * MINUTE
+    from headnode.core.formats.dates import parse_date_time
+
+    return parse_date_time(text)
+
+
+_OPTIONS = (
+    Option("nodes", "NODES", "These nodes: names and sets of them, such as node[01-04],big2"),
+    Option("count", "N", "So many of any nodes; where one leaves, another takes its place"),
+    Option("nodegroup", "NAME,...", "With --count: nodes in all of these groups", ("nodegroups",)),
+    Option("features", "NAME,...", "With --count: nodes with all of these features"),
+    Option("from", "TIME", "It begins then: a date and time (UTC), or minutes from now"),
+    Option("to", "TIME", "It ends then: a date and time (UTC), or minutes from now"),
+    Option("for", "TIME", "It lasts so long: [[days:]hours:]minutes"),
+    Option("users", "NAME,...", "These users may run jobs in it"),
+    Option("groups", "NAME,...", "So may who is in these groups of the system now"),
+    Option("projects", "NAME,...", "So may jobs of these projects"),
+    Option(
+        "atend", "WHAT", "Jobs inside are over by its end (limit), go on (run-on), or are canceled (cancel)"
+    ),
+    Option("automatic", "", "Who may use it need not name it: jobs go there where it suits them"),
+    Option("reason", "TEXT", "What it is for"),
+    Option("ignore-running", "", "Reserve nodes on which jobs may still run then; they go on"),
+)
+COMMANDS = (
+    Command(
+        "new",
+        "NAME",
+        "Keep nodes for users or projects at a time, or, where none are named, for maintenance",
+        new,
+        options=_OPTIONS,
+        example="hn reservation new upgrade --nodes node[01-04] --from 2030-01-31T18:00 --for 2:00",
+        notes=(
+            "Without --from it begins at once. A job runs in it by hn job submit /reservation:NAME; nobody "
+            "else starts a job there that may not be over when it begins.",
+        ),
+    ),
+    Command("list", "", "List the reservations", listing, options=(FORMAT,), example="hn reservation list"),
+    Command(
+        "view",
+        "NAME",
+        "Show one reservation and its jobs",
+        show,
+        options=(FORMAT,),
+        example="hn reservation view upgrade",
+    ),
+    Command(
+        "modify",
+        "NAME",
+        "Change a reservation; what is not named stays as it is",
+        modify,
+        options=_OPTIONS,
+        example="hn reservation modify upgrade --for 3:00",
+    ),
+    Command(
+        "cancel",
+        "NAME...",
+        "Cancel reservations; jobs inside go on",
+        cancel,
+        example="hn reservation cancel upgrade",
+    ),
+)

@@ -1,0 +1,134 @@
+"""What people see of reservations of nodes: of themselves, on their nodes, and in why a job waits."""
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_scripted_head import hn
+
+SPELL = "while [ ! -e {end} ]; do sleep 0.02; done"
+NAME = "upgrade"
+
+
+@pytest.fixture
+def node(state: Path) -> Iterator[str]:
+    """Return the name of the node; nothing is reserved before and after."""
+    (found,) = asked("node", "list", state=state)
+    yield found["name"]
+    for each in asked("reservation", "list", state=state):
+        assert hn("reservation", "cancel", each["name"], state=state).returncode == 0
+
+
+def asked(*words: str, state: Path) -> Any:
+    return json.loads(done(*words, "--json", state=state).stdout)
+
+
+def done(*words: str, state: Path) -> "subprocess.CompletedProcess[str]":
+    said = hn(*words, state=state)
+    assert said.returncode == 0, said.stderr
+    return said
+
+
+def submitted(*words: str, state: Path) -> str:
+    found = re.search(r"ID: (\d+)\.", done("job", "submit", *words, state=state).stdout)
+    assert found
+    return found[1]
+
+
+def reserve(node: str, *words: str, state: Path) -> "subprocess.CompletedProcess[str]":
+    return done("reservation", "new", NAME, "--nodes", node, *words, state=state)
+
+
+def test_a_reservation_is_made_listed_shown_changed_and_canceled(state: Path, node: str) -> None:
+    said = reserve(node, "--from", "60", "--for", "2:00", "--users", "ann,bob", state=state)
+    assert said.stdout == f"Reservation {NAME} has been made: {node}.\n"
+    (listed,) = asked("reservation", "list", state=state)
+    assert (listed["name"], listed["state"], listed["nodes"]) == (NAME, "Planned", [node])
+    assert listed["ends"] - listed["begins"] == 7200
+    assert "ann, bob" in done("reservation", "list", state=state).stdout
+    changed = done("reservation", "modify", "UPGRADE", "--for", "3:00", "--reason", "new disks", state=state)
+    assert "has been changed" in changed.stdout
+    shown = done("reservation", "view", NAME, state=state).stdout
+    assert re.search(r"Reason +: new disks\n", shown)
+    assert re.search(r"At End +: jobs inside are over by then\n", shown)
+    (viewed,) = [asked("reservation", "view", NAME, state=state)]
+    assert viewed["ends"] - viewed["begins"] == 10800
+    assert f"for ann, bob ({NAME})" in done("node", "view", node, state=state).stdout
+    assert re.search(rf"Reservation +: {NAME}, 1 node, ", done("cluster", "view", state=state).stdout)
+    assert (
+        done("reservation", "cancel", NAME, state=state).stdout == f"Reservation {NAME} has been canceled.\n"
+    )
+    assert asked("reservation", "list", state=state) == []
+
+
+def test_a_reservation_over_a_running_job_is_refused_and_names_it(
+    state: Path, node: str, tmp_path: Path
+) -> None:
+    end = tmp_path / "end"
+    job = submitted("sh", "-c", SPELL.format(end=end), state=state)
+    words = ("reservation", "new", NAME, "--nodes", node, "--for", "1:00")
+    refused = hn(*words, state=state)
+    assert refused.returncode == 1
+    assert f"job {job} (no run time limit)" in refused.stderr
+    assert "--ignore-running" in refused.stderr
+    assert asked("reservation", "list", state=state) == []
+    done(*words, "--ignore-running", state=state)
+    end.touch()
+    assert done("job", "wait", job, state=state).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("new", NAME, "--nodes", "NODE"), "ends"),
+        (("new", NAME, "--for", "60"), "names no nodes"),
+        (("new", "a b", "--nodes", "NODE", "--for", "60"), "cannot be called"),
+        (("new", NAME, "--nodes", "nowhere", "--for", "60"), "no node 'nowhere'"),
+        (("new", NAME, "--nodes", "NODE", "--for", "1:00", "--to", "90"), "leave out --to or --for"),
+        (("new", NAME, "--nodes", "NODE", "--for", "x"), "'x' is not understood"),
+        (("new", NAME, "--nodes", "NODE", "--for", "60", "--atend", "explode"), "run-on"),
+        (("new", NAME, "--nodes", "NODE", "--for", "60", "--groups", "no-such"), "no group 'no-such'"),
+        (("view", "nothing"), "no reservation 'nothing'"),
+        (("cancel", "nothing"), "no reservation 'nothing'"),
+        (("new",), "one reservation is wanted"),
+    ],
+)
+def test_what_cannot_be_is_refused_and_says_what_to_do(
+    state: Path, node: str, words: tuple[str, ...], said: str
+) -> None:
+    refused = hn("reservation", *(word.replace("NODE", node) for word in words), state=state)
+    assert refused.returncode in (1, 2)
+    assert said in refused.stderr
+
+
+def test_whoever_asks_why_a_job_waits_reads_of_the_reservation_when_it_starts_and_what_would_help(
+    state: Path, node: str
+) -> None:
+    reserve(node, "--from", "180", "--for", "2:00", state=state)
+    job = submitted("/runtime:4:00", "true", state=state)
+    told = asked("job", "explain", job, state=state)
+    (view,) = [asked("reservation", "view", NAME, state=state)]
+    assert any(
+        each["why"] == "reserved" and f"{node} is reserved for maintenance ({NAME}) from" in each["text"]
+        for each in told["reasons"]
+    )
+    assert told["not_before"] == view["ends"]
+    assert any(each["options"].get("runtime") == "2:59" for each in told["changes"]), told["changes"]
+    typed = done("job", "submit", "--dry-run", "--json", "/runtime:4:00", "true", state=state)
+    dry = json.loads(typed.stdout)
+    assert any(each["why"] == "reserved" for each in dry["explanation"]["reasons"])
+    done("job", "cancel", job, state=state)
+
+
+def test_a_job_of_the_reservation_runs_in_it(state: Path, node: str) -> None:
+    reserve(node, "--for", "60", "--projects", "heat", state=state)
+    refused = hn("job", "submit", f"/reservation:{NAME}", "/runtime:5", "true", state=state)
+    assert refused.returncode == 1, refused.stderr
+    assert "does not let in" in refused.stderr
+    job = submitted(f"/reservation:{NAME}", "/projectname:heat", "/runtime:5", "true", state=state)
+    assert done("job", "wait", job, state=state).returncode == 0
+    assert re.search(rf"Reservation +: {NAME}\n", done("job", "view", job, state=state).stdout)
