@@ -19,7 +19,7 @@ import pytest
 
 from headnode.testing.clusters import Cluster, cluster_on_loopback
 
-PATIENCE = 40.0  # seconds for anything that must happen
+PATIENCE = 60.0  # seconds for anything that must happen
 NODES = ("left", "right")
 
 

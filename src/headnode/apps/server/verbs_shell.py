@@ -30,6 +30,7 @@ _WARNINGS = (
     10.0,
 )  # seconds before the end of its time when who sits there is told
 _FAREWELL = 30.0  # seconds for a job to be over when its program is
+_NEWS = 5.0  # seconds for what became of the job, when nobody knows how its program ended
 _LARGEST = 9999  # rows or columns
 
 
@@ -83,7 +84,7 @@ class _Visit:
                 return
             ended = await self._sit(channel, *place)
             if ended is not None:
-                await self._is_over(_FAREWELL)
+                await self._is_over(_FAREWELL if ended.known else _NEWS)
                 await self._tell_end(channel, ended)
         finally:
             self._desk.attended.discard(self._job)
