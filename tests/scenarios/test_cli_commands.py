@@ -389,13 +389,15 @@ def test_nodes_and_processors_are_listed(tmp_path: Path) -> None:
     script = {
         "nodes": {"nodes": [node("n1", groups=["fast"]), node("n2")]},
         "node": lambda request: {"node": node(request["node"], cores=cores)},
-        "pause_node": {"node": node("n1")},
+        "drain_node": {"node": node("n1", state="Drained")},
+        "resume_node": {"node": node("n1")},
     }
     with ScriptedHead(tmp_path, script) as head:
         assert hn("node", "list", "/group:fast", "--quiet", state=tmp_path).stdout == "n1\n"
         assert "n2 - 0               TaskRunning      7" in hn("node", "listcores", state=tmp_path).stdout
-        assert hn("node", "offline", "n1,n2", state=tmp_path).stdout.count("has been paused.") == 2
-    assert [asked["do"] for asked in head.asked][-2:] == ["pause_node", "pause_node"]
+        assert hn("node", "offline", "n1,n2", state=tmp_path).stdout.count("has been drained;") == 2
+        assert hn("node", "online", "n1", state=tmp_path).stdout.count("has been resumed.") == 1
+    assert [asked["do"] for asked in head.asked][-3:] == ["drain_node", "drain_node", "resume_node"]
 
 
 def test_parameters_are_set_and_shown_by_name(tmp_path: Path) -> None:

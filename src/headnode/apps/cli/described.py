@@ -38,9 +38,10 @@ def only_task_terms(asked: "Asked", words: "Sequence[str]") -> "dict[str, Any]":
     """Return the terms of the only task of a job, where one option may speak of both.
 
     Sizes count for the job and its task, so that ``/numprocessors:4`` gives the program four; the instances
-    of a sweep take one each.  All else that both could have is the job's.
+    of a sweep take one each, and so do those of a service.  All else that both could have is the job's.
     """
-    for_both = () if "parametric" in asked.options else SIZES
+    several = "parametric" in asked.options or (asked.text("type") or "").casefold() not in ("", "basic")
+    for_both = () if several else SIZES
     jobs = {option.name for option in JOB_OPTIONS}
     terms = task_terms(asked, words)
     return {

@@ -15,7 +15,7 @@ _SAID_ELSEWHERE = {
     "completed": "Finished",
 }
 NODE_STATES = ("Pending", "Ready", "Paused", "Draining", "Drained", "Unreachable")
-_NODE_STATES_ELSEWHERE = {"online": "Ready", "offline": "Paused"}
+_NODE_STATES_ELSEWHERE = {"online": "Ready", "offline": "Drained"}
 
 
 def instant(at: float | None) -> str:

@@ -96,7 +96,8 @@ def _unready(flow: Flow, nodes: list[str]) -> TaskReason:
     leaving = flow.run.stays.get(nodes[0]) in (Stay.LEAVING, Stay.LEFT)
     index, done = (flow.release, "released") if leaving else (flow.prep, "prepared")
     task = f" by task {index + 1}" if index is not None else ""
-    return TaskReason("preparing", f"it waits until {', '.join(nodes)} is {done}{task}", nodes[0])
+    which = f"{', '.join(nodes)} {'are' if len(nodes) > 1 else 'is'}"
+    return TaskReason("preparing", f"it waits until {which} {done}{task}", nodes[0])
 
 
 def _gang(cluster: Cluster, flow: Flow, index: int) -> TaskReason:

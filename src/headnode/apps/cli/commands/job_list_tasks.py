@@ -63,7 +63,7 @@ COMMANDS = (
         run,
         options=(
             STATE,
-            Option("expandparametric", "", "List the instances of sweeps too"),
+            Option("expandparametric", "", "List the instances of sweeps, services and tasks of nodes, too"),
             Option("limit", "N", f"How many at most ({PAGE} if not given)"),
             Option("after", "TASK", "Only tasks with a larger number: the next page"),
             FORMAT,

@@ -95,6 +95,9 @@ def _dry_run(asked: "Asked", client: "Client", out: "Output") -> int:
 
 def _request(asked: "Asked") -> "dict[str, Any]":
     made, file, words = asked.text("id"), asked.text("jobfile"), asked.words
+    if made is None and file is None and not words and asked.text("rununtilcanceled"):
+        _refuse_task_options(asked)
+        return {"terms": job_terms(asked), "tasks": []}
     if [made is not None, file is not None, bool(words)].count(True) != 1:
         raise usage(
             "it is not clear what to submit",

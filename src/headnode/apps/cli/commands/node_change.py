@@ -59,13 +59,6 @@ COMMANDS = (
         example="hn node resume node03",
     ),
     Command(
-        "online",
-        "NODE...",
-        "Resume nodes, as Compute Cluster says it",
-        resume,
-        example="hn node online node03",
-    ),
-    Command(
         "remove",
         "NODE...",
         "Let nodes be part of the cluster no longer; to come back they must be invited",

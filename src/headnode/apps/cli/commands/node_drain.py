@@ -47,12 +47,4 @@ COMMANDS = (
         example="hn node drain node03 --at 2030-01-31T18:00 --reason 'new memory'",
         notes=("hn node resume lets them take jobs again, before and after the date.",),
     ),
-    Command(
-        "offline",
-        "NODE...",
-        "Drain nodes, as Compute Cluster says it",
-        run,
-        options=(Option("reason", "TEXT", "Why; whoever asks why a job waits reads it"),),
-        example="hn node offline node03",
-    ),
 )
