@@ -17,10 +17,12 @@ from joined_nodes import JoinedNode, free_address, invite, wait_for_state
 
 from headnode.adapters.identity.head_name import CLIENT, HEAD_NAME
 from headnode.adapters.nodes.identity import read_address, read_invitation
+from headnode.apps.client import secure
 from headnode.apps.client.client import Client
 from headnode.apps.client.logging_in import take
 from headnode.apps.client.logins import Login, keep, logins
 from headnode.apps.client.secure import dial
+from headnode.apps.server.client_door import MOST_OF_ONE, MOST_STRANGERS
 from headnode.core.model.errors import HeadnodeError, NotAllowed, Refused
 from heads import PATIENCE, RealHead, real_head
 
@@ -252,6 +254,32 @@ def test_a_frame_too_large_ends_its_own_connection(head: RealHead) -> None:
         connection.receive()
     connection.close()
     works(login)
+
+
+def test_who_says_nothing_keeps_nobody_out(head: RealHead) -> None:
+    login = logged_in(head)
+    silent = [_tls(login, alpn=CLIENT) for _ in range(MOST_STRANGERS + 1)]
+    works(login)
+    assert silent[0].recv(1) == b""  # the oldest had to go
+    for stream in silent:
+        stream.close()
+
+
+def test_one_user_takes_no_more_than_his_share(head: RealHead) -> None:
+    hers, mine = logged_in(head, user="nobody"), logged_in(head)
+    taken = [secure.connect(hers) for _ in range(MOST_OF_ONE)]
+    assert refused(Client(hers)) == "too-many-clients"
+    works(mine)
+    taken.pop().close()
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            works(hers)
+            break
+        except Refused:
+            assert time.monotonic() < deadline
+    for connection in taken:
+        connection.close()
 
 
 def test_clients_that_stall_in_a_large_request_hold_no_memory_and_nobody_up(head: RealHead) -> None:

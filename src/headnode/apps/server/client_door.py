@@ -27,7 +27,7 @@ log = logging.getLogger("headnode.clients")
 
 PATIENCE = 15.0  # seconds that somebody has to say who he is
 LARGEST_GREETING = 4096  # bytes of what he says
-MOST_STRANGERS = 100  # who have not said yet who they are
+MOST_STRANGERS = 100  # who have not said yet who they are; one more, and the oldest must go
 MOST_CLIENTS = 1_000
 MOST_OF_ONE = 100  # connections of one user
 LARGE_AT_ONCE = 2  # large requests that are read at the same time
@@ -38,7 +38,7 @@ class ClientDoor:
 
     def __init__(self, desk: Desk, watchers: Watchers) -> None:
         self._desk, self._watchers = desk, watchers
-        self._strangers = 0
+        self._strangers: dict[asyncio.StreamWriter, None] = {}  # the oldest first
         self._clients: Counter[str] = Counter()  # connections of each user
         self._turns = asyncio.Semaphore(LARGE_AT_ONCE)
 
@@ -47,8 +47,6 @@ class ClientDoor:
         address = _address(writer)
         keep_alive(writer)
         try:
-            if self._strangers >= MOST_STRANGERS:
-                raise _full()
             caller = await self._greet(reader, writer, address)
             if caller is not None:
                 await self._serve_known(caller, reader, writer)
@@ -67,12 +65,14 @@ class ClientDoor:
 
         Raises:  NotAllowed ``token`` and ``login``; BadRequest.
         """
-        self._strangers += 1
+        if len(self._strangers) >= MOST_STRANGERS:  # who means well says at once who he is
+            next(iter(self._strangers)).transport.abort()
+        self._strangers[writer] = None
         try:
             async with asyncio.timeout(PATIENCE):
                 data = await read_frame(reader, LARGEST_GREETING)
         finally:
-            self._strangers -= 1
+            self._strangers.pop(writer, None)
         if data is None:
             return None
         verb, fields = read_request(data)
