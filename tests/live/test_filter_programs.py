@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from filter_packages import alive
 
 from headnode.adapters.filters.calling import Call, Kind, Offered, Returned
 from headnode.adapters.filters.programs import Programs
@@ -100,14 +101,6 @@ def test_a_filter_that_takes_too_long_is_killed_with_all_it_has_started(tmp_path
     assert found.answer.how is How.TIMED_OUT
     for name in ("own", "child"):
         until(lambda name=name: not alive(int((tmp_path / name).read_text())))  # type: ignore[misc]
-
-
-def alive(process: int) -> bool:
-    """Whether a process is there and has not ended."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 def test_what_a_filter_leaves_behind_is_killed_and_nobody_waits_for_it(tmp_path: Path) -> None:

@@ -11,12 +11,16 @@ Kind = Literal["submission", "revert-submission", "activation", "revert-activati
 
 
 class Offered(msgspec.Struct, frozen=True):
-    """What an activation filter is told of an offer, in the order of its arguments."""
+    """What an activation filter is told of an offer, in the order of its arguments.
+
+    `offer` is its number; a call that undoes has the same.
+    """
 
     scheduler_pass: int
     job_index: int
     backfill: bool
     resource_count: int
+    offer: int = 0
 
     def arguments(self) -> list[str]:
         """Return them as a program gets them behind the path of the job."""

@@ -75,11 +75,13 @@ class Programs:
 
     def _request(self, call: Call, paper: Path, as_json: bool) -> dict[str, Any]:
         arguments = call.offered.arguments() if call.offered is not None else []
+        own = {"HEADNODE_FILTER_CALL": call.kind, "CCP_JOBID": str(call.job)}
+        if call.offered is not None:
+            own["HEADNODE_FILTER_OFFER"] = str(call.offered.offer)
         return {
             "number": next(self._numbers),
             "program": [*call.filter.program, str(paper), *arguments],
-            "environment": self._environment
-            | {"HEADNODE_FILTER_CALL": call.kind, "CCP_JOBID": str(call.job)},
+            "environment": self._environment | own,
             "input": str(paper) if as_json else "",
             "seconds": call.seconds,
             "whole": as_json,

@@ -97,7 +97,11 @@ class Activations:
         record = self._desk.cluster.jobs.get(question.job)
         walk, seconds = Walk(question.filters), self.seconds
         offered = Offered(
-            question.scheduler_pass, question.job_index, question.backfill, question.resource_count
+            question.scheduler_pass,
+            question.job_index,
+            question.backfill,
+            question.resource_count,
+            question.offer,
         )
         phase = Phase.RUNNING if question.running else Phase.BACKFILLED if question.backfill else Phase.QUEUED
         told = c.TakeVerdict(job=question.job, offer=question.offer, verdict=Verdict.START)

@@ -1,0 +1,236 @@
+"""Filters of a real head: jobs go through chains, and a head that is killed asks again."""
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from filter_packages import package
+
+from headnode.apps.client.client import Client
+from headnode.core.model.errors import HeadnodeError
+from heads import RealHead, real_head
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "filters"
+PATIENCE = 30.0  # seconds for what must happen
+LOG = 'echo "$HEADNODE_FILTER_CALL {name} $(sed -n \'s/.* Project="\\([^"]*\\)".*/\\1/p\' "$1")" >> {log}\n'
+
+
+class Site:
+    """A head and a folder of filters, each of which notes its calls in one log."""
+
+    def __init__(self, tmp_path: Path, at: RealHead) -> None:
+        self.folder, self.head = tmp_path, at
+        self.log = tmp_path / "calls"
+
+    def filter(self, name: str, text: str) -> str:
+        """Write a filter that notes the project it sees; return its path."""
+        path = self.folder / name
+        path.write_text("#!/bin/sh\n" + LOG.format(name=name, log=self.log) + text)
+        path.chmod(0o700)
+        return str(path)
+
+    def calls(self) -> list[str]:
+        """Return the calls so far: kind, filter and project."""
+        return self.log.read_text().splitlines() if self.log.exists() else []
+
+    def set(self, **values: str) -> None:
+        """Set cluster parameters."""
+        self.head.ask("set_params", values=values)
+
+    def state(self, job: int) -> str:
+        """Return the word for where a job is."""
+        found: str = self.head.ask("job", job=job)["job"]["state"]
+        return found
+
+
+@contextmanager
+def site(tmp_path: Path) -> Iterator[Site]:
+    """Run a head."""
+    with real_head(tmp_path / "head", processors=2) as running:
+        yield Site(tmp_path, running)
+
+
+def until(true: Callable[[], bool]) -> None:
+    """Wait for something that must come true."""
+    deadline = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def submit(here: Site) -> int:
+    """Submit a job on a connection of its own."""
+    client = Client(str(here.head.state))
+    try:
+        job: int = client.ask("submit_job", tasks=[{"command": "true"}])["job"]
+        return job
+    finally:
+        client.close()
+
+
+def submit_in_vain(here: Site) -> None:
+    """Submit a job to a head that does not live to answer."""
+    with pytest.raises(HeadnodeError):
+        submit(here)
+
+
+def changes_to(project: str) -> str:
+    return f'sed -i \'s/Project="[^"]*"/Project="{project}"/\' "$1"; exit 1\n'
+
+
+@pytest.mark.parametrize("place", [0, 1, 2, 3])
+def test_a_chain_goes_as_far_as_it_is_let_and_is_undone_in_reverse_with_the_job_each_saw(
+    tmp_path: Path, place: int
+) -> None:
+    with site(tmp_path) as here:
+        texts = [changes_to(name) for name in ("one", "two", "three")]
+        if place < 3:
+            texts[place] = "echo not today; exit 9\n"
+        chain = [here.filter(f"f{number}", text) for number, text in enumerate(texts)]
+        here.set(SubmissionFilterProgram=";".join(chain))
+        seen = ["start", "one", "two"]
+        if place == 3:
+            job = here.head.submit("true", terms={"projectname": "start"})
+            assert here.head.ask("job", job=job)["job"]["project"] == "three"
+            assert here.calls() == [f"submission f{n} {seen[n]}" for n in range(3)]
+            return
+        with pytest.raises(HeadnodeError, match="not today") as refused:
+            here.head.submit("true", terms={"projectname": "start"})
+        assert f"'f{place}'" in refused.value.what
+        until(lambda: len(here.calls()) == 2 * (place + 1))
+        forth = [f"submission f{n} {seen[n]}" for n in range(place + 1)]
+        back = [f"revert-submission f{n} {seen[n]}" for n in reversed(range(place + 1))]
+        assert here.calls() == forth + back
+        assert here.state(1) == "Failed"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('sed -i \'s/CommandLine="[^"]*"/CommandLine="rm"/\' "$1"; exit 1\n', "task 1 is not as it was"),
+        ("echo '<Job' > \"$1\"; exit 1\n", "created an invalid job"),
+        ('rm "$1"; exit 1\n', "is gone"),
+        ('sed -i \'s/MinCores="1" MaxCores="1" //\' "$1"; echo > "$1"; exit 1\n', "created an invalid job"),
+        ("kill -9 $$\n", "a signal ended it"),
+        ("sleep 1000\n", "timed out"),
+    ],
+)
+def test_a_filter_that_does_wrong_fails_the_job_and_is_told_of(tmp_path: Path, text: str, told: str) -> None:
+    with site(tmp_path) as here:
+        here.set(SubmissionFilterProgram=here.filter("wrong", text), SubmissionFilterTimeout="1")
+        with pytest.raises(HeadnodeError, match="submission-filter") as refused:
+            here.head.submit("true")
+        assert told in refused.value.what
+        assert "'wrong'" in refused.value.what
+        assert here.state(1) == "Failed"
+        here.set(SubmissionFilterProgram=str(tmp_path / "nowhere"))
+        with pytest.raises(HeadnodeError, match="could not be found"):
+            here.head.submit("true")
+
+
+def test_a_head_that_is_killed_while_a_filter_runs_has_the_job_and_asks_again(tmp_path: Path) -> None:
+    with site(tmp_path) as here:
+        wait = f"[ -e {tmp_path}/go ] || sleep 1000\nexit 0\n"
+        here.set(SubmissionFilterProgram=here.filter("slow", wait), SubmissionFilterTimeout="600")
+        submitting = threading.Thread(target=submit_in_vain, args=(here,))
+        submitting.start()
+        until(lambda: here.calls() == ["submission slow "])
+        here.head.kill()
+        submitting.join()
+        (tmp_path / "go").touch()
+        here.head.start_again()
+        until(lambda: here.state(1) == "Finished")
+        assert here.calls()[:2] == ["submission slow ", "submission slow "]
+
+
+def test_a_submission_that_waits_does_not_keep_others_from_the_head(tmp_path: Path) -> None:
+    with site(tmp_path) as here:
+        wait = f"[ -e {tmp_path}/go ] || {{ while [ ! -e {tmp_path}/go ]; do sleep 0.01; done; }}\n"
+        here.set(SubmissionFilterProgram=here.filter("slow", wait), SubmissionFilterTimeout="600")
+        submitting = threading.Thread(target=submit, args=(here,))
+        submitting.start()
+        until(lambda: len(here.calls()) == 1)
+        assert here.head.ask("explain_job", job=1)["reasons"][0]["why"] == "filter"
+        assert "'slow'" in here.head.ask("job", job=1)["job"]["pending_reason"]
+        (tmp_path / "go").touch()
+        submitting.join()
+        until(lambda: here.state(1) == "Finished")
+
+
+def test_a_job_starts_when_its_activation_filter_lets_it_and_explain_names_it_before(tmp_path: Path) -> None:
+    with site(tmp_path) as here:
+        text = f"[ -e {tmp_path}/go ] && exit 0; echo no licence is free; exit 2\n"
+        here.set(ActivationFilterProgram=here.filter("pool", text), ActivationFilterInterval="1")
+        job = here.head.submit("true")
+        until(lambda: len(here.calls()) >= 2)
+        until(lambda: "no licence is free" in here.head.ask("job", job=job)["job"]["pending_reason"])
+        reason = here.head.ask("explain_job", job=job)["reasons"][0]
+        assert (reason["why"], reason["what"]) == ("filter", "pool")
+        (tmp_path / "go").touch()
+        until(lambda: here.state(job) == "Finished")
+        told = [each["text"] for each in here.head.ask("history", job=job)["history"]]
+        assert any("'pool'" in each and "no licence is free" in each for each in told)
+
+
+def test_a_change_to_a_queued_job_passes_the_filters_or_does_not_happen(tmp_path: Path) -> None:
+    with site(tmp_path) as here:
+        here.set(
+            SubmissionFilterProgram=here.filter("names", 'grep -q Project=.bad "$1" && exit 5; exit 0\n')
+        )
+        here.head.submit("sleep 1000", terms={"numprocessors": "2"})
+        job = here.head.submit("true", terms={"projectname": "good"})
+        with pytest.raises(HeadnodeError, match="stays as it was"):
+            here.head.ask("modify_job", job=job, terms={"projectname": "bad"})
+        assert here.head.ask("job", job=job)["job"]["project"] == "good"
+        here.head.ask("modify_job", job=job, terms={"projectname": "better"})
+        assert here.head.ask("job", job=job)["job"]["project"] == "better"
+        here.head.ask("cancel_job", job=1, force=True)
+
+
+def test_a_filter_is_tried_without_the_queue(tmp_path: Path) -> None:
+    with site(tmp_path) as here:
+        path = here.filter("names", changes_to("physics"))
+        text = 'name = "a"\nproject = "x"\n[[tasks]]\ncommand = "true"\n'
+        found = here.head.ask("test_filter", filter=path, jobfile=text)
+        assert (found["exit_code"], found["undone"]) == (1, True)
+        assert found["changes"] == [{"name": "project", "before": "x", "after": "physics"}]
+        here.set(ActivationFilterProgram=here.filter("pool", "echo busy; exit 1\n"))
+        found = here.head.ask("test_filter", filter="pool", jobfile=text, resources=4)
+        assert found["outcome"] == "the job waits, and so do all of its priority and below"
+        assert here.head.ask("jobs")["total"] == 0
+        assert [each["name"] for each in here.head.ask("filters")["filters"]] == ["pool"]
+
+
+def test_the_examples_do_what_their_readme_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = (EXAMPLES / "plug-in" / "src" / "site_rules.py").read_text()
+    (tmp_path / "packages").mkdir()
+    installed = package(tmp_path / "packages", "site-rules", rules, ":SiteRules")
+    monkeypatch.setenv("PYTHONPATH", installed["PYTHONPATH"])
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    projects = tmp_path / "projects"
+    projects.write_text("# name, largest, owners\nlattice 1 root,ada\n")
+    with site(tmp_path) as here:
+        here.set(
+            SubmissionFilterProgram=f"{EXAMPLES}/name-policy.sh; "
+            f"dialect=native-json {EXAMPLES}/project-quota.py {projects}; plugin:site-rules",
+            ActivationFilterProgram=f"{EXAMPLES}/licence-pool.py solver:1; plugin:site-rules",
+            ActivationFilterInterval="1",
+        )
+        job = here.head.submit("sleep 1000", terms={"license": "solver:1"})
+        found = here.head.ask("job", job=job)["job"]
+        assert (found["name"], found["project"], found["run_time"]) == ("misc-unnamed", "lattice", 86400)
+        until(lambda: here.state(job) == "Running")
+        with pytest.raises(HeadnodeError, match="GROUP-WORK"):
+            here.head.submit("true", terms={"jobname": "Nothing At All"})
+        with pytest.raises(HeadnodeError, match="at most 1 processors"):
+            here.head.submit("true", terms={"numprocessors": "2"})
+        other = here.head.submit("true", terms={"license": "solver:1", "jobname": "phys-a"})
+        until(lambda: "not enough licences" in here.head.ask("job", job=other)["job"]["pending_reason"])
+        here.head.ask("cancel_job", job=job, force=True)
+        until(lambda: here.state(job) == "Canceled")
+        until(lambda: here.state(other) == "Finished")
