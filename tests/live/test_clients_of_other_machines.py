@@ -83,6 +83,11 @@ def test_after_a_login_commands_work_as_on_the_head(head: RealHead, tmp_path: Pa
     assert "far away" in done.stdout
     followed = hn(home, "task", "output", "1.1", "--follow", *there)
     assert followed.stdout == "far away\n"
+    own = tmp_path / "own.txt"
+    assert hn(home, "job", "submit", *there, f"/stdout:{own}", "--wait", "echo", "own").returncode == 0
+    assert hn(home, "task", "output", "2.1", *there).stdout == "own\n"  # a file system that both see
+    own.unlink()
+    assert "written it on node" in hn(home, "task", "output", "2.1", *there).stderr
     assert hn(home, "logout", name).returncode == 0
     assert "have not logged in" in hn(home, "job", "list", *there).stderr
 

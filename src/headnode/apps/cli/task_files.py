@@ -31,10 +31,10 @@ PAUSE = 0.1  # seconds between two looks at a file that grows
 
 
 class LocalFile:
-    """A file that this user reads himself."""
+    """A file that this user reads himself; `node` is the other machine where it was written, if it was."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, path: str, node: str = "") -> None:
+        self._path, self._node = path, node
 
     def pieces(self, start: int) -> "Iterator[tuple[bytes, int]]":
         """Yield pieces from `start` on, each with the offset behind it."""
@@ -51,7 +51,7 @@ class LocalFile:
 
     def missing(self, trouble: OSError) -> "HeadnodeError":
         """Return what to say when it is not there."""
-        return _unreadable(self._path, trouble)
+        return _unreadable(self._path, trouble, self._node)
 
 
 class RemoteOutput:
@@ -84,8 +84,13 @@ class RemoteOutput:
 
 
 def source_of(client: "Client", question: "dict[str, Any]", files: "dict[str, Any]", path: str) -> "Source":
-    """Return where the output at `path` is read, as the head has answered in `files`."""
-    return RemoteOutput(client, question) if files.get("remote") or client.login else LocalFile(path)
+    """Return where the output at `path` is read, as the head has answered in `files`.
+
+    What a task has sent to a file of its own on another machine may be here, too: file systems are shared.
+    """
+    if not (files.get("remote") or client.login):
+        return LocalFile(path)
+    return RemoteOutput(client, question) if path == files["kept"] else LocalFile(path, files["node"])
 
 
 def copy_output(
@@ -131,10 +136,12 @@ def _copy_from(source: "Source", at: int, write: "Callable[[bytes], object]") ->
     return at
 
 
-def _unreadable(path: str, trouble: OSError) -> "HeadnodeError":
+def _unreadable(path: str, trouble: OSError, node: str = "") -> "HeadnodeError":
     from headnode.core.model.errors import Refused
 
     reason = os.strerror(trouble.errno) if trouble.errno else str(trouble)
     return Refused(
-        code="no-output", what=f"output file {path!r} cannot be read: {reason}", fix="see: hn task view"
+        code="no-output",
+        what=f"output file {path!r} cannot be read{' here' if node else ''}: {reason}",
+        fix=f"the task has written it on node {node}: read it there" if node else "see: hn task view",
     )

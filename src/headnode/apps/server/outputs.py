@@ -30,5 +30,6 @@ def output_paths(
         "standard_output": recipe_of.stdout or kept,
         "standard_error": recipe_of.stderr or kept,
         "captured": not recipe_of.stdout or not recipe_of.stderr,
+        "kept": None if recipe_of.stdout and recipe_of.stderr else kept,
         "node": node,
     }
