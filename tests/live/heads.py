@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -74,6 +74,13 @@ class RealHead:
                 return
             time.sleep(0.01)
         raise AssertionError(f"no task of job {job} became {state}:\n{self.log()}")
+
+    def until(self, happened: Callable[[], object]) -> None:
+        """Wait until something has happened."""
+        deadline = time.monotonic() + PATIENCE
+        while not happened():
+            assert time.monotonic() < deadline, self.log()
+            time.sleep(0.02)
 
     def task(self, job: int, task: int = 1, instance: int | None = None) -> dict[str, Any]:
         fields = {"instance": instance} if instance is not None else {}

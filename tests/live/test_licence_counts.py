@@ -1,12 +1,11 @@
 """A program tells how many licences there are, and jobs start and wait by it."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from heads import PATIENCE, RealHead, real_head
+from heads import RealHead, real_head
 
 
 @pytest.fixture
@@ -25,13 +24,6 @@ def program(tmp_path: Path) -> Path:
     return script
 
 
-def until(happened: Callable[[], bool], head: RealHead) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not happened():
-        assert time.monotonic() < deadline, head.log()
-        time.sleep(0.02)
-
-
 def licences(head: RealHead) -> str:
     values = {one["name"]: one["value"] for one in head.ask("params")["params"]}
     told: str = values["Licences"]
@@ -47,9 +39,9 @@ def test_a_job_waits_until_the_program_says_that_there_are_enough(head: RealHead
     told = program.with_name("told")
     told.write_text("solver:1\nmesher:3\n")
     head.ask("set_params", values={"LicenceProgram": str(program)})
-    until(lambda: licences(head) == "solver:1,mesher:3", head)
+    head.until(lambda: licences(head) == "solver:1,mesher:3")
     job = head.submit("/bin/true", terms={"license": "solver:2"})
-    until(lambda: "solver" in head.ask("job", job=job)["job"]["pending_reason"], head)
+    head.until(lambda: "solver" in head.ask("job", job=job)["job"]["pending_reason"])
     told.write_text("solver:2\n")
     assert head.wait(job)["state"] == "Finished"
 
@@ -60,14 +52,14 @@ def test_a_program_that_fails_or_talks_nonsense_leaves_the_counts_as_they_are(
     told = program.with_name("told")
     told.write_text("solver:1\n")
     head.ask("set_params", values={"LicenceProgram": str(program)})
-    until(lambda: licences(head) == "solver:1", head)
+    head.until(lambda: licences(head) == "solver:1")
     told.write_text("no licences today\n")
-    until(lambda: "no licences today" in trouble(head), head)
+    head.until(lambda: "no licences today" in trouble(head))
     told.unlink()
-    until(lambda: "exit code 1" in trouble(head), head)
+    head.until(lambda: "exit code 1" in trouble(head))
     assert licences(head) == "solver:1"
     told.write_text("solver:5\n")
-    until(lambda: licences(head) == "solver:5" and not trouble(head), head)
+    head.until(lambda: licences(head) == "solver:5" and not trouble(head))
 
 
 def test_running_jobs_go_on_when_there_are_fewer_licences_than_they_hold(
@@ -76,12 +68,12 @@ def test_running_jobs_go_on_when_there_are_fewer_licences_than_they_hold(
     told, flag = program.with_name("told"), tmp_path / "end"
     told.write_text("solver:1\n")
     head.ask("set_params", values={"LicenceProgram": str(program)})
-    until(lambda: licences(head) == "solver:1", head)
+    head.until(lambda: licences(head) == "solver:1")
     wait = f"while [ ! -e {flag} ]; do sleep 0.02; done"
     running = head.submit(wait, terms={"license": "solver:1"})
     head.wait_for(running, "Running")
     told.write_text("solver:0\n")
-    until(lambda: licences(head) == "solver:0", head)
+    head.until(lambda: licences(head) == "solver:0")
     later = head.submit("/bin/true", terms={"license": "solver:1"})
     flag.touch()
     assert head.wait(running)["state"] == "Finished"

@@ -3,8 +3,7 @@
 import json
 import socket
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from email.message import EmailMessage, Message
 from email.parser import BytesParser
@@ -16,7 +15,7 @@ from typing import Any
 import pytest
 from aiosmtpd.controller import Controller
 
-from heads import PATIENCE, RealHead, real_head
+from heads import RealHead, real_head
 
 TOLD = {"notifyonstart": "true", "notifyoncompletion": "true"}
 
@@ -89,13 +88,6 @@ def head(tmp_path: Path) -> Iterator[RealHead]:
         yield made
 
 
-def until(happened: Callable[[], bool], head: RealHead) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not happened():
-        assert time.monotonic() < deadline, head.log()
-        time.sleep(0.02)
-
-
 def waiting(head: RealHead) -> int:
     count: int = head.ask("cluster")["cluster"]["notices"]["waiting"]
     return count
@@ -106,7 +98,7 @@ def test_mail_tells_that_a_job_has_started_and_how_it_ended(head: RealHead) -> N
     with open_post(post) as server:
         head.ask("set_params", values={"EmailSmtpServer": server, "EmailFrom": "cluster@example.org"})
         job = head.submit("exit 3", terms={**TOLD, "emailaddress": "ann@example.org", "name": "räder\n"})
-        until(lambda: len(post.letters) == 2, head)
+        head.until(lambda: len(post.letters) == 2)
         started, ended = sorted(post.letters, key=lambda letter: str(letter["Message-ID"]))
     assert started["To"] == ended["To"] == "ann@example.org"
     assert started["From"] == "cluster@example.org"
@@ -114,7 +106,7 @@ def test_mail_tells_that_a_job_has_started_and_how_it_ended(head: RealHead) -> N
     assert ended["Subject"].endswith(f"job {job} (räder) is failed")
     assert "Exit code:   3" in ended.get_payload(decode=True).decode()  # type: ignore[union-attr]
     assert started["Message-ID"] != ended["Message-ID"]
-    until(lambda: waiting(head) == 0, head)
+    head.until(lambda: waiting(head) == 0)
 
 
 def test_who_names_no_address_is_told_at_the_domain_and_copies_go_to_all(head: RealHead) -> None:
@@ -128,7 +120,7 @@ def test_who_names_no_address_is_told_at_the_domain_and_copies_go_to_all(head: R
         head.ask("set_params", values=values)
         job = head.submit("/bin/true", terms={"notifyoncompletion": "true"})
         owner = head.ask("job", job=job)["job"]["owner"]
-        until(lambda: len(post.letters) == 2, head)
+        head.until(lambda: len(post.letters) == 2)
     assert {letter["To"] for letter in post.letters} == {f"{owner}@example.org", "ops@example.org"}
 
 
@@ -141,7 +133,7 @@ def test_a_hook_gets_the_notice_and_one_that_is_not_allowed_nothing(
     answer = head.ask("submit_job", tasks=[{"command": "/bin/true"}], terms=wishes)
     said = [item["what"] for item in answer["report"] if item["where"] == "notification"]
     assert [f"{root}secret" in what for what in said] == [True]
-    until(lambda: waiting(head) == 0 and len(hook.posted) == 2, head)  # type: ignore[attr-defined]
+    head.until(lambda: waiting(head) == 0 and len(hook.posted) == 2)  # type: ignore[attr-defined]
     posted = dict(hook.posted)  # type: ignore[attr-defined]
     assert set(posted) == {"/good?room=1", "/away"}  # it followed nobody elsewhere
     told = posted["/good?room=1"]
@@ -159,9 +151,9 @@ def test_a_server_that_wants_it_later_gets_it_later(head: RealHead) -> None:
     with open_post(post) as server:
         head.ask("set_params", values={"EmailSmtpServer": server})
         head.submit("/bin/true", terms={"notifyoncompletion": "true", "emailaddress": "ann@example.org"})
-        until(lambda: len(post.letters) == 1, head)
+        head.until(lambda: len(post.letters) == 1)
         assert post.refused == 1
-        until(lambda: waiting(head) == 0, head)
+        head.until(lambda: waiting(head) == 0)
 
 
 def test_a_notice_survives_the_head_and_is_brought_by_the_next_one(tmp_path: Path) -> None:
@@ -172,11 +164,11 @@ def test_a_notice_survives_the_head_and_is_brought_by_the_next_one(tmp_path: Pat
             "/bin/true", terms={"notifyoncompletion": "true", "emailaddress": "ann@example.org"}
         )
         head.wait(job)
-        until(lambda: "refused" in head.ask("cluster")["cluster"]["notices"]["problem"], head)
+        head.until(lambda: "refused" in head.ask("cluster")["cluster"]["notices"]["problem"])
         head.kill()
         with open_post(post, port):
             head.start_again()
-            until(lambda: waiting(head) == 0, head)
+            head.until(lambda: waiting(head) == 0)
     assert [letter["Subject"].endswith(f"job {job} is finished") for letter in post.letters] == [True]
 
 
@@ -193,14 +185,14 @@ def test_what_ended_while_nothing_could_be_noted_is_told_after_the_restart(tmp_p
         head.start_again()
         head.ask("cancel_job", job=job, force=True)
         head.wait(job)
-        until(lambda: waiting(head) == 0 and bool(post.letters), head)
+        head.until(lambda: waiting(head) == 0 and bool(post.letters))
         head.kill()
         for path in head.state.glob("notices.db*"):
             path.unlink()
         for path, data in before.items():  # as after a power cut: the journal is ahead of the notices
             path.write_bytes(data)
         head.start_again()
-        until(lambda: len(post.letters) == 2, head)
+        head.until(lambda: len(post.letters) == 2)
     first, again = post.letters
     assert first["Message-ID"] == again["Message-ID"]  # who reads mail sees that it is the same
 
@@ -225,7 +217,7 @@ def test_a_mail_server_that_never_answers_makes_nobody_wait(
         head.ask("set_params", values=values)
         wishes = {**TOLD, "emailaddress": f"ann@example.org, {root}good"}
         assert head.wait(head.submit("/bin/true", terms=wishes))["state"] == "Finished"
-        until(lambda: len(hook.posted) == 2 and waiting(head) == 2, head)  # type: ignore[attr-defined]
+        head.until(lambda: len(hook.posted) == 2 and waiting(head) == 2)  # type: ignore[attr-defined]
 
 
 def test_who_asked_for_nothing_is_told_nothing_and_who_cannot_be_told_hears_it_at_once(
@@ -244,5 +236,5 @@ def test_who_asked_for_nothing_is_told_nothing_and_who_cannot_be_told_hears_it_a
             head.wait(job)
         assert waiting(head) == 2  # of the one who has an address: once there is a server, it goes out
         head.ask("set_params", values={"EmailSmtpServer": server})
-        until(lambda: len(post.letters) == 2, head)
+        head.until(lambda: len(post.letters) == 2)
     assert {str(letter["To"]) for letter in post.letters} == {"a@b.org"}

@@ -1,14 +1,12 @@
 """Suspended jobs on a real head: processes stand still, others get their processors, nothing is lost."""
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from heads import PATIENCE, RealHead, real_head
+from heads import RealHead, real_head
 
 COUNTING = "while [ ! -e {0}/end ]; do printf . >> {0}/count; sleep 0.01; done"
 
@@ -19,20 +17,13 @@ def head(tmp_path: Path) -> Iterator[RealHead]:
         yield head
 
 
-def until(holds: Callable[[], Any], head: RealHead) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < deadline, head.log()
-        time.sleep(0.01)
-
-
 def count(folder: Path) -> int:
     return (folder / "count").stat().st_size if (folder / "count").exists() else 0
 
 
 def counts(folder: Path, head: RealHead) -> None:
     before = count(folder)
-    until(lambda: count(folder) > before, head)
+    head.until(lambda: count(folder) > before)
 
 
 def state(head: RealHead, job: int) -> str:
@@ -50,7 +41,7 @@ def counting_job(head: RealHead, folder: Path) -> int:
 
 def suspend(head: RealHead, job: int) -> None:
     head.ask("suspend_job", job=job)
-    until(lambda: state(head, job) == "Suspended", head)
+    head.until(lambda: state(head, job) == "Suspended")
 
 
 def test_another_job_runs_meanwhile_and_the_suspended_one_goes_on_where_it_was(
@@ -98,7 +89,7 @@ def test_a_head_that_dies_right_after_it_said_yes_suspends_and_resumes_all_the_s
         head.ask("suspend_job", job=job)
         head.kill()
         head.start_again()
-        until(lambda: state(head, job) == "Suspended", head)
+        head.until(lambda: state(head, job) == "Suspended")
         head.ask("resume_job", job=job)
         head.kill()
         head.start_again()
