@@ -321,6 +321,7 @@ def test_submit_and_wait_shows_what_the_only_task_printed(tmp_path: Path) -> Non
             "standard_output": str(printed),
             "standard_error": None,
             "captured": True,
+            "kept": str(printed),
             "state": "finished",
         },
     }
@@ -350,7 +351,13 @@ def test_output_is_followed_until_the_task_is_over(tmp_path: Path) -> None:
         growing.touch()
         if len(seen) == 4:
             growing.write_bytes(b"first\n")
-        return {"standard_output": str(growing), "standard_error": None, "captured": True, "state": state}
+        kept = {
+            "standard_output": str(growing),
+            "standard_error": None,
+            "captured": True,
+            "kept": str(growing),
+        }
+        return {**kept, "state": state}
 
     with ScriptedHead(tmp_path, {"output": output}):
         said = hn("task", "output", "12.1", "--follow", state=tmp_path)
@@ -358,7 +365,8 @@ def test_output_is_followed_until_the_task_is_over(tmp_path: Path) -> None:
 
 
 def test_output_of_a_task_that_has_none_says_why(tmp_path: Path) -> None:
-    nothing = {"standard_output": None, "standard_error": None, "captured": False, "state": "queued"}
+    nothing: dict[str, Any] = {"standard_output": None, "standard_error": None, "captured": False}
+    nothing |= {"kept": None, "state": "queued"}
     gone = {**nothing, "standard_output": "/nowhere/out", "state": "finished"}
     with ScriptedHead(tmp_path, {"output": lambda request: gone if request["task"] == 2 else nothing}):
         waits, missing = (

@@ -197,7 +197,8 @@ async def output(desk: Desk, by: User, wish: w.TaskWish) -> Object:
     node = live.place[0][0] if live is not None else (row.node if row is not None else "")
     state = show.instance_state(found.record, progress, instance)
     if state in (TaskState.CONFIGURING, TaskState.QUEUED) or not node:
-        return {"standard_output": None, "standard_error": None, "captured": False, "state": state.value}
+        nothing = {"standard_output": None, "standard_error": None, "captured": False, "kept": None}
+        return {**nothing, "state": state.value}
     place = live.place if live is not None else ((node, ()),)
     record = desk.cluster.nodes.get(node)
     return output_paths(desk.state, desk.name, found, wish.task, instance, place) | {

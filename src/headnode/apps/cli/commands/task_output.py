@@ -29,8 +29,9 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
     elif asked.flag("follow"):
         _follow(client, question, stream, out)
     else:
-        source = source_of(client, question, files, _path(files, stream, question))
-        copy_output(source, out.raw, captured=bool(files["captured"]))
+        path = _path(files, stream, question)
+        source = source_of(client, question, files, path)
+        copy_output(source, out.raw, captured=path == files["kept"])
     return 0
 
 

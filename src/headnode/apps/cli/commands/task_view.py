@@ -35,7 +35,7 @@ def _end_of_output(client: "Client", job: int, task: int, instance: int | None) 
     pieces: list[bytes] = []
     if path:
         source = source_of(client, question, files, path)
-        copy_output(source, pieces.append, last=PEEK, captured=bool(files["captured"]))
+        copy_output(source, pieces.append, last=PEEK, captured=path == files["kept"])
     return b"".join(pieces).decode(errors="replace").rstrip("\n")
 
 
