@@ -2,12 +2,13 @@
 
 One file for each shepherd, a JSON list on each line.  The first line says whose it is: ``["shepherd", job,
 marker, boot id, process, uid]``; then, in order of happening, ``["queued", task, [[instance, attempt],
-...]]``, ``["started", task, instance, attempt, at]``, ``["ended", number, task, instance, attempt, kind,
-exit code, signal, started, ended, user time, system time, peak memory, message, average memory, bytes read,
-bytes written]`` and ``["told", first, last]``: these ended ones are known to the head for ever. The
-shepherd holds a lock on the file while it lives.  A process that is killed leaves at worst half a last
-line.  Lines survive the death of every process; after a power cut nothing that was started runs any more,
-so the file is not forced to the disk. Standard library only: this is loaded by the shepherd factory.
+...]]``, ``["started", task, instance, attempt, at]``, ``["private", directory]``, ``["ended", number, task,
+instance, attempt, kind, exit code, signal, started, ended, user time, system time, peak memory, message,
+average memory, bytes read, bytes written]`` and ``["told", first, last]``: these ended ones are known to the
+head for ever. The shepherd holds a lock on the file while it lives.  A process that is killed leaves at
+worst half a last line.  Lines survive the death of every process; after a power cut nothing that was started
+runs any more, so the file is not forced to the disk.
+Standard library only: this is loaded by the shepherd factory.
 """
 
 import contextlib
@@ -65,6 +66,9 @@ class Story(NamedTuple):
     queued: dict[Key, None]
     started: dict[Key, float]
     ended: dict[int, EndedRecord]  # by number, without those told
+    private: dict[
+        str, None
+    ]  # directories that were made for attempts, in their order; most are removed again
 
 
 class Writer:
@@ -117,7 +121,7 @@ def read(path: Path) -> Story | None:
         return None
     if word != "shepherd":
         return None
-    story = Story(header, {}, {}, {})
+    story = Story(header, {}, {}, {}, {})
     for line in lines[1:-1]:  # behind the last line end there is nothing, or half a line
         with contextlib.suppress(ValueError):
             _take(story, json.loads(line))
@@ -131,6 +135,8 @@ def _take(story: Story, record: list[Any]) -> None:
         case ["started", task, instance, attempt, at]:
             story.queued.pop((task, instance, attempt), None)
             story.started[(task, instance, attempt)] = at
+        case ["private", path]:
+            story.private[path] = None
         case ["ended", *fields]:
             ended = EndedRecord(*fields)
             story.queued.pop(ended.key, None)

@@ -6,10 +6,10 @@ Source: grid, task: the directory in which a task starts is made for it, and rem
 
 import os
 
-_SHELL = "/bin/sh"
+SHELL = "/bin/sh"
 _RM = 'rm -rf --one-file-system -- "$0"'
-_REMOVE = f'{_RM} 2>/dev/null || {{ chmod -R u+rwX -- "$0"; {_RM}; }}'
-_PATH = {"PATH": "/usr/bin:/bin"}
+REMOVE = f'{_RM} 2>/dev/null || {{ chmod -R u+rwX -- "$0"; {_RM}; }}'
+PATH = {"PATH": "/usr/bin:/bin"}
 
 
 def make(path: str) -> None:
@@ -55,4 +55,4 @@ class Removals:
 
 
 def _start(path: str) -> int:
-    return os.posix_spawn(_SHELL, ["sh", "-c", _REMOVE, path], _PATH, setsid=True)
+    return os.posix_spawn(SHELL, ["sh", "-c", REMOVE, path], PATH, setsid=True)

@@ -311,6 +311,8 @@ class Shepherd:
             for attempt in starting:
                 attempt.started = time.time()
                 self._records.append(["started", *attempt.key, attempt.started])
+                if attempt.program.private:
+                    self._records.append(["private", attempt.program.work_directory])
             reason = self._write_down()
             for attempt in starting:
                 self._start(attempt, reason)

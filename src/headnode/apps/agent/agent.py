@@ -6,7 +6,8 @@ import logging
 from headnode.adapters.nodes import messages as m
 from headnode.adapters.nodes.tables import check_text, digest_of_holdings
 from headnode.adapters.processes.captured import read_captured
-from headnode.apps.agent.head_link import HeadLink, Transport
+from headnode.adapters.processes.lease import boot_time
+from headnode.apps.agent.head_link import HeadLink, LocalSocket, Transport
 from headnode.apps.agent.health import HealthCheck
 from headnode.apps.agent.jobs import Jobs
 from headnode.apps.agent.lease import HeldLease
@@ -18,6 +19,7 @@ from headnode.core.model.node import NodeFacts
 
 log = logging.getLogger("headnode.agent")
 
+NEVER_MET = 30.0  # seconds that an agent looks for a head that refuses connections, if it never met one
 MOST_OUTPUT = 1 << 20  # bytes of captured output in one message
 
 
@@ -32,6 +34,8 @@ class Agent:
         self._health = HealthCheck(facts.name, self._tell_health)
         self._lease = HeldLease(self._jobs.renew)
         self._leave = asyncio.Event()
+        # Since when it looks for a head of this machine; None: it has met one, or is to wait for ever.
+        self._unmet = boot_time() if isinstance(transport, LocalSocket) else None
 
     async def run(self) -> None:
         """Work until told to leave.  Tasks go on without us, unless the head said to cancel them."""
@@ -64,6 +68,9 @@ class Agent:
     def head_is_off(self, dialed: float) -> None:
         """Nothing listened where the head does when it was dialed (seconds since the machine was started)."""
         self._lease.head_is_off(dialed)
+        if self._unmet is not None and dialed - self._unmet > NEVER_MET and self._jobs.is_empty:
+            log.warning("no head was ever there; whoever started this agent for one can start another")
+            self.leave()
 
     def beat(self) -> None:
         """Say that we live and what we have, and again what may be lost."""
@@ -113,7 +120,7 @@ class Agent:
         self._head.say(m.Health(well=well, said=said))
 
     def _welcomed(self, message: m.Welcome) -> None:
-        self._jobs.head = message
+        self._jobs.head, self._unmet = message, None
         self._head.beat(message.heartbeat)
         self._jobs.launching.beat(message.heartbeat)
         self._results.head_is_here()

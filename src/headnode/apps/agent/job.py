@@ -16,6 +16,7 @@ class Job:
         self.opened: m.OpenJob | None = None  # None: closed, or not opened to this agent
         self.herd: dict[str, Tended] = {}  # by marker
         self.orders: Orders | None = None  # for the shepherd at work
+        self.deaths = 0  # of its shepherds, one after the other without a task that started
         self.suspended = 0  # the number of the suspension by which nothing of it runs; 0: by none
 
     @property

@@ -28,6 +28,7 @@ from headnode.core.model.quantities import Instant, JobId, Seconds
 log = logging.getLogger("headnode.agent")
 
 GRACE = 15.0  # seconds, until the head says another
+MOST_DEATHS = 3  # of shepherds of a job, one after the other, until its tasks are not tried again here
 SETTLING = 5.0  # seconds for the shepherds of an earlier agent to dial
 
 
@@ -86,6 +87,11 @@ class Jobs:
             "opened": tuple(opened),
             "check": check,
         }
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is here, nor anything of which the head does not know the end."""
+        return not self._jobs
 
     def renew(self, until: float | None) -> None:
         """Let tasks that may be run elsewhere go on until then (seconds since the boot); None: for ever."""
@@ -284,6 +290,8 @@ class Jobs:
 
     def started(self, tended: Tended, begun: list[tuple[int, int, int, float]]) -> None:
         """These attempts run."""
+        if begun:
+            self._job(tended.job).deaths = 0
         tended.live.update({(task, instance, attempt): at for task, instance, attempt, at in begun})
         if self._results.welcome and begun:
             said = tuple(
@@ -322,6 +330,10 @@ class Jobs:
 
         With `why` it never came to be, and the sentence says the reason.
         """
+        job = self._job(tended.job)
+        job.deaths = 0 if started or why or rebooted else job.deaths + 1
+        if job.deaths >= MOST_DEATHS:
+            why = f"its shepherd on node {self._facts.name} died {job.deaths} times before any task started"
         for key in tended.live:
             if key in started:
                 lost = "its shepherd on the node died; how the task ended is not known"
@@ -331,7 +343,6 @@ class Jobs:
                 result = made_up(key, "not-started" if why else "never-ran", why)
             self._settle(tended.job, tended.marker, 0, result)
         tended.live = {}
-        job = self._job(tended.job)
         if job.at_work is None:
             job.orders = None
             if job.suspended and self._results.welcome:

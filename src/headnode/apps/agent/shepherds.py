@@ -16,6 +16,7 @@ from headnode.adapters.nodes.sockets import listen
 from headnode.adapters.processes import cgroups, job_journal, process_tree, told
 from headnode.adapters.processes.factory import Factory, ShepherdOrder
 from headnode.adapters.processes.job_journal import EndedRecord, Key, Story
+from headnode.adapters.processes.leftovers import remove_private
 from headnode.apps.agent.herd import Phase, Tended
 from headnode.apps.agent.machine import most_processes
 from headnode.apps.agent.places import Places
@@ -259,6 +260,7 @@ class Shepherds:
         await self._end_what_is_left(tended)
         story = job_journal.read(tended.journal) if tended.journal.exists() else None
         if story is not None:
+            await asyncio.to_thread(remove_private, story.private, tended.uid)
             self._owner.ended(tended, list(story.ended.values()))
         tended.phase = Phase.GONE
         rebooted = story is not None and story.header.boot != self._boot

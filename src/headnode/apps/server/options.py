@@ -25,7 +25,7 @@ def read_options(arguments: list[str]) -> Options:
         prog="python -m headnode.apps.server", description="Run a head in the foreground."
     )
     parser.add_argument("--state", type=Path, required=True, help="directory that keeps everything")
-    parser.add_argument("--name", default=socket.gethostname(), help="name of the cluster")
+    parser.add_argument("--name", default="", help="name of the cluster (default: as before)")
     parser.add_argument("--nodes", type=int, default=1, help="nodes to run on this machine (default 1)")
     parser.add_argument("--processors", type=int, help="processors of each of them (default: what is there)")
     parser.add_argument("--listen", default="", metavar="HOST[:PORT]", help="let other machines join here")
@@ -41,6 +41,18 @@ def read_options(arguments: list[str]) -> Options:
         listen=read.listen,
         verbose=read.verbose,
     )
+
+
+def cluster_name(state: Path, wished: str) -> str:
+    """Return the name of the cluster: as wished now, else as it was wished last, else that of the machine.
+
+    Raises:  OSError when the wish cannot be remembered.
+    """
+    remembered = state / "name"
+    if wished:
+        remembered.write_text(wished + "\n", encoding="utf-8")
+    said = remembered.read_text(encoding="utf-8").strip() if remembered.exists() else ""
+    return said or socket.gethostname()
 
 
 def node_names(options: Options) -> list[str]:

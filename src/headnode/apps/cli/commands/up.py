@@ -79,7 +79,7 @@ COMMANDS = (
         "Start a cluster on this machine",
         run,
         options=(
-            Option("name", "NAME", "Name of the cluster"),
+            Option("name", "NAME", "Name of the cluster (as before if not given)"),
             Option("nodes", "N", "Nodes to run on this machine (1 if not given)"),
             Option("processors", "N", "Processors of each node (those of the machine if not given)"),
             Option("listen", "HOST[:PORT]", "Let nodes of other machines join at this address of ours"),
