@@ -141,6 +141,7 @@ def test_nodes_of_a_running_job_and_of_its_task_are_meant(cluster: Cluster) -> N
     [
         (["/nodes:n7"], b"there is no node 'n7'"),
         (["/nodes:n[1-"], b"is no set of nodes"),
+        (["/nodes:n[1-99999999999]"], b"more than 100000 numbers"),
         (["/nodestate:asleep"], b"'asleep' is no state of a node"),
         (["/nodestate:paused"], b"no node is meant"),
         (["/template:Compute"], b"nodes have no templates here"),
@@ -233,6 +234,13 @@ def test_interleaved_lines_carry_the_name_of_their_node(cluster: Cluster) -> Non
 def test_no_more_than_asked_for_run_at_a_time(cluster: Cluster, tmp_path: Path) -> None:
     command = f"mkdir {tmp_path}/alone && sleep 0.1 && rmdir {tmp_path}/alone"
     assert hn(cluster, "run", "/fanout:1", command).returncode == 0
+
+
+def test_verbs_about_nodes_take_sets_of_them(cluster: Cluster) -> None:
+    assert hn(cluster, "node", "pause", "n[1-2]").stdout.count(b"paused") == 2
+    assert hn(cluster, "node", "resume", "n[1-10]!n[3-9]").stdout.count(b"Node n") == 3
+    assert set(cluster.node_states().values()) == {"Ready"}
+    assert b"is no set of nodes" in hn(cluster, "node", "pause", "n[1-").stderr
 
 
 def test_paused_and_draining_nodes_run_it_like_others(cluster: Cluster) -> None:

@@ -80,7 +80,7 @@ class Serving:
         return served.stream if served is not None else None
 
     def launched(self) -> list[m.Live]:
-        """Return the attempts that have launched something here, and jobs with something beside their tasks."""
+        """Return the attempts that have launched something here, and jobs with something beside tasks."""
         routes = [
             served.route for served in self._served.values() if served.route.first or not served.route.task
         ]

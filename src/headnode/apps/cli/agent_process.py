@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
+from headnode.apps.cli.background import Started, make_directory
 from headnode.apps.client.where import user_state_home
 from headnode.core.model.errors import Unavailable
 
 SYSTEM_DIRECTORY = "/var/lib/headnode-agent"
-_LAST_LINES = 10  # of the log, told when the agent does not stay
 _LOOK = 0.5  # seconds in which an agent that cannot run ends
 _PAUSE = 0.02  # seconds
 
@@ -48,26 +48,17 @@ def start(directory: str, settings: Settings) -> int:
     Raises:  Unavailable ``agent-died``.
     """
     _make(directory)
-    with Path(log_of(directory)).open("ab") as log:
-        began = log.tell()
-        process = subprocess.Popen(
-            _command(directory, settings),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            cwd="/",
-        )
+    started = Started(_command(directory, settings), Path(log_of(directory)))
     deadline = time.monotonic() + _LOOK
     while time.monotonic() < deadline:
-        if process.poll() is not None:
+        if started.process.poll() is not None:
             raise Unavailable(
                 code="agent-died",
-                what=f"the agent ended with status {process.returncode}",
-                fix=f"its log {log_of(directory)} ends:" + _tail(log_of(directory), began),
+                what=f"the agent ended with status {started.process.returncode}",
+                fix=f"its log {log_of(directory)} ends:" + started.last_lines(),
             )
         time.sleep(_PAUSE)
-    return process.pid
+    return started.process.pid
 
 
 def become(directory: str, settings: Settings, invitation: str | None) -> NoReturn:
@@ -84,18 +75,4 @@ def _command(directory: str, settings: Settings) -> list[str]:
 
 
 def _make(directory: str) -> None:
-    try:
-        Path(directory).mkdir(mode=0o755 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
-    except OSError as trouble:
-        raise Unavailable(
-            code="agent-state",
-            what=f"directory {directory!r} cannot be made: {os.strerror(trouble.errno or 0)}",
-            fix="give another with --directory",
-        ) from trouble
-
-
-def _tail(log: str, began: int) -> str:
-    with Path(log).open("rb") as file:
-        file.seek(began)
-        lines = file.read().decode(errors="replace").splitlines()[-_LAST_LINES:]
-    return "".join(f"\n  | {line}" for line in lines)
+    make_directory(directory, "agent-state", "directory", "give another with --directory")

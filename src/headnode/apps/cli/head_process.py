@@ -1,18 +1,17 @@
 """Starts a head in the background and watches it come up."""
 
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any, NoReturn
 
+from headnode.apps.cli.background import Started, make_directory
 from headnode.apps.client.client import Client
 from headnode.core.model.errors import HeadnodeError, Unavailable
 
 PATIENCE = 30.0  # seconds a head may take until a node is ready
 PAUSE = 0.05  # seconds between two looks
-LAST_LINES = 15  # of the log, told when the head does not come up
 
 Settings = dict[str, str | None]
 
@@ -45,17 +44,7 @@ def start(directory: str, settings: Settings, *, nodes: int = 1) -> dict[str, An
     Raises:  Unavailable ``head-died`` or ``head-slow``, with the end of its log.
     """
     folder = _make(directory)
-    with (folder / "head.log").open("ab") as log:
-        began = log.tell()
-        process = subprocess.Popen(
-            command(directory, settings),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            cwd="/",
-        )
-    return _when_ready(process, folder / "head.log", began, nodes)
+    return _when_ready(Started(command(directory, settings), folder / "head.log"), nodes)
 
 
 def command(directory: str, settings: Settings) -> list[str]:
@@ -72,16 +61,8 @@ def command(directory: str, settings: Settings) -> list[str]:
 
 
 def _make(directory: str) -> Path:
-    folder = Path(directory)
-    try:
-        folder.mkdir(mode=0o755 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
-    except OSError as trouble:
-        raise Unavailable(
-            code="state-directory",
-            what=f"state directory {directory!r} cannot be made: {os.strerror(trouble.errno or 0)}",
-            fix="give another with: hn up --state DIRECTORY",
-        ) from trouble
-    return folder
+    fix = "give another with: hn up --state DIRECTORY"
+    return make_directory(directory, "state-directory", "state directory", fix)
 
 
 def _here(nodes: dict[str, int]) -> int:
@@ -89,11 +70,12 @@ def _here(nodes: dict[str, int]) -> int:
     return sum(count for state, count in nodes.items() if state not in ("Pending", "Unreachable"))
 
 
-def _when_ready(process: "subprocess.Popen[bytes]", log: Path, began: int, nodes: int) -> dict[str, Any]:
+def _when_ready(started: Started, nodes: int) -> dict[str, Any]:
+    process, log = started.process, started.log
     client, deadline = at(str(log.parent)), time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         if process.poll() is not None:
-            raise _died(process.returncode, log, began)
+            raise _died(started)
         try:
             cluster: dict[str, Any] = client.ask("cluster")["cluster"]
         except Unavailable:
@@ -104,20 +86,13 @@ def _when_ready(process: "subprocess.Popen[bytes]", log: Path, began: int, nodes
     raise Unavailable(
         code="head-slow",
         what=f"the head runs as process {process.pid}, but not all nodes are ready after {PATIENCE:.0f} s",
-        fix=f"stop it with: hn down; its log {log} ends:" + _tail(log, began),
+        fix=f"stop it with: hn down; its log {log} ends:" + started.last_lines(),
     )
 
 
-def _died(status: int, log: Path, began: int) -> HeadnodeError:
+def _died(started: Started) -> HeadnodeError:
     return Unavailable(
         code="head-died",
-        what=f"the head ended with status {status} before it answered",
-        fix=f"its log {log} ends:" + _tail(log, began),
+        what=f"the head ended with status {started.process.returncode} before it answered",
+        fix=f"its log {started.log} ends:" + started.last_lines(),
     )
-
-
-def _tail(log: Path, began: int) -> str:
-    with log.open("rb") as file:
-        file.seek(began)
-        lines = file.read().decode(errors="replace").splitlines()[-LAST_LINES:]
-    return "".join(f"\n  | {line}" for line in lines)

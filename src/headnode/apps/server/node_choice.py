@@ -3,6 +3,7 @@
 Source:  HPC Pack, clusrun; ClusterShell for sets of names: ``node[1-8/2]``, ``@group``, ``,`` and ``!&^``.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 
 from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
@@ -18,6 +19,7 @@ from headnode.core.model.node import NodeState
 from headnode.core.model.quantities import JobId
 
 MOST_NODES = 100_000
+_RANGES = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
 
 
 def chosen_nodes(desk: Desk, wish: w.RunEverywhereWish) -> list[str]:
@@ -70,6 +72,8 @@ def _named(
             groups[group] = f"{groups[group]},{name}" if group in groups else name
     resolver = GroupResolver(GroupSource("groups", groups, ",".join(nodes)))
     try:
+        if any(int(last) - int(first) > MOST_NODES for first, last in _RANGES.findall(text)):
+            raise NodeSetException(f"a range of it has more than {MOST_NODES} numbers")
         found = NodeSet(text, resolver=resolver)
         if len(found) > MOST_NODES:
             raise NodeSetException(f"it names more than {MOST_NODES} nodes")

@@ -14,7 +14,11 @@ from headnode.core.model.user import User
 class Run:
     """One of them; its part on a node is a job outside the queue."""
 
-    def __init__(self, asker: User, user: User, nodes: list[str], wish: RunEverywhereWish) -> None:
+    def __init__(
+        self, asker: User, user: User, nodes: list[str], wish: RunEverywhereWish, *, same_numbers: bool
+    ) -> None:
+        """`same_numbers`: as in `OpenJob`."""
+        self.same_numbers = same_numbers
         self.number = number_outside()
         self.asker, self.user, self.nodes, self.wish = asker, user, nodes, wish
         self.over = asyncio.Event()
@@ -29,6 +33,8 @@ class Run:
             spec=encode_spec(JobSpec(environment=self.wish.environment)),
             allocation=((node, ()),),
             deadline=NEVER,
+            memory_limited=False,
+            same_numbers=self.same_numbers,
         )
 
     def launch(self, route: m.Route) -> m.Launch:

@@ -38,7 +38,8 @@ async def run_everywhere(desk: Desk, by: User, wish: w.RunEverywhereWish) -> Tal
         raise BadRequest(
             code="timeout", what=f"a time of {wish.timeout:g} s makes no sense", fix="say seconds"
         )
-    run = Run(by, _user(wish.user, by), chosen_nodes(desk, wish), wish)
+    same_numbers = desk.engine.settings.text("UserMapping") == "name-and-number"
+    run = Run(by, _user(wish.user, by), chosen_nodes(desk, wish), wish, same_numbers=same_numbers)
 
     async def hold(channel: Channel) -> None:
         desk.runs[run.number] = run

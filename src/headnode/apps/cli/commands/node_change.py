@@ -2,6 +2,7 @@
 
 from headnode.apps.cli.command import Command
 from headnode.apps.cli.each import for_each
+from headnode.apps.cli.node_names import names_of
 from headnode.apps.cli.options import usage
 
 TYPE_CHECKING = False
@@ -32,7 +33,7 @@ def remove(asked: "Asked", client: "Client", out: "Output") -> int:
 
 
 def _each(asked: "Asked", client: "Client", out: "Output", question: str, done: str) -> int:
-    names = [name for word in asked.words for name in word.split(",")]
+    names = names_of(asked.words)
     if not names:
         raise usage("no node was given", "give the names of one or more nodes")
 

@@ -2,6 +2,7 @@
 
 from headnode.apps.cli.command import Command
 from headnode.apps.cli.each import for_each
+from headnode.apps.cli.node_names import names_of
 from headnode.apps.cli.options import Option, usage
 from headnode.apps.cli.period import moment
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 def run(asked: "Asked", client: "Client", out: "Output") -> int:
     """Drain each node."""
-    names = [name for word in asked.words for name in word.split(",")]
+    names = names_of(asked.words)
     if not names:
         raise usage("no node was given", "give the names of one or more nodes")
     closes, reason = moment(asked, "at"), asked.text("reason") or ""
