@@ -364,6 +364,23 @@ def test_a_suspended_task_keeps_its_limit(grouped: Scene) -> None:
     assert "needed more than the 100 MB" in grouped.head.result(1).message
 
 
+@with_groups
+@pytest.mark.parametrize("force", [True, False])
+def test_a_suspended_task_with_a_group_ends_with_all_of_it_when_it_is_told_to(
+    grouped: Scene, force: bool
+) -> None:
+    counting = python(grouped, "count.py", COUNT)
+    submit(grouped, f"env -i setsid {counting} & wait", process_memory=100, suspendable=True)
+    grouped.head.run(1, (1, 1))
+    grouped.head.until((grouped.work / "count").exists)
+    grouped.head.suspend(1)
+    grouped.head.say(m.Stop(JOB, ((1, 1, 1),), force=force))
+    assert grouped.head.result(1).kind == "stopped"
+    before = (grouped.work / "count").stat().st_size
+    grouped.head.hear(0.1)
+    assert (grouped.work / "count").stat().st_size == before
+
+
 COUNT = """
 import os, time
 while not os.path.exists('grow'):

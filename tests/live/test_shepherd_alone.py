@@ -153,6 +153,7 @@ def test_a_pipe_that_nobody_writes_to_does_not_hold_up_the_others(agent: Agent) 
 
 def test_a_factory_says_why_there_is_no_shepherd(agent: Agent) -> None:
     again = {"job": 7, "marker": "4567", "boot": "boot", "uid": 0, "journal": str(agent.journal)}
+    again["most_processes"] = 0
     agent.channel.settimeout(PATIENCE)
     agent.channel.send(json.dumps(again).encode())
     heard = [json.loads(agent.channel.recv(65536))]
@@ -160,3 +161,4 @@ def test_a_factory_says_why_there_is_no_shepherd(agent: Agent) -> None:
         heard.append(json.loads(agent.channel.recv(65536)))
     assert heard[-1][1] == "4567"
     assert "File exists" in heard[-1][2]
+    assert cgroups.end("4567", PATIENCE)

@@ -132,10 +132,11 @@ def remove(group: Path) -> bool:
 
 def below(group: Path) -> Iterator[Path]:
     """Yield the groups in a group, innermost first, and then itself."""
-    with contextlib.suppress(OSError):
-        for entry in sorted(group.iterdir()):
-            if entry.is_dir():
-                yield from below(entry)
+    inside: list[str] = []
+    with contextlib.suppress(OSError), os.scandir(group) as entries:  # which know what is a directory
+        inside = sorted(entry.name for entry in entries if entry.is_dir())
+    for name in inside:
+        yield from below(group / name)
     yield group
 
 

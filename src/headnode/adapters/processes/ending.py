@@ -90,15 +90,15 @@ def _strays(mains: Iterable[int], picture: process_tree.Picture) -> list[int]:
 def _members(attempt: Attempt, picture: process_tree.Picture, strays: list[int]) -> set[int]:
     """Return the living processes of an attempt, also those whose parents have left them to us.
 
-    A group knows them all, whatever they did to their environment.
+    A group knows them whatever they did to their environment, but for those that were moved out of it to end
+    while others stand still.
     """
-    if attempt.group is not None:
-        return attempt.group.members() & picture.keys()
+    grouped = attempt.group.members() & picture.keys() if attempt.group is not None else set()
     marker = f"{MARKER}={attempt.program.environment[MARKER]}".encode()
     roots = [p for p in strays if picture[p].session == attempt.process or process_tree.has_marker(p, marker)]
     if attempt.usage is None:
         roots.append(attempt.process)
-    return process_tree.descendants(roots, picture)
+    return process_tree.descendants(roots, picture) | grouped
 
 
 def kill_all_descendants() -> None:

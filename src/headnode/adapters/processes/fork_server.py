@@ -19,8 +19,9 @@ import sys
 import traceback
 from typing import Any, NoReturn
 
-from headnode.adapters.processes import cgroups, hierarchies, limits
+from headnode.adapters.processes import cgroups, limits
 from headnode.adapters.processes.grooming import be_groom
+from headnode.adapters.processes.hierarchies import Hierarchies
 from headnode.adapters.processes.job_journal import Header, Writer
 from headnode.adapters.processes.shepherd import Shepherd
 from headnode.adapters.processes.task_groups import Groups
@@ -70,32 +71,11 @@ def _next_order(channel: socket.socket) -> bytes:
 
 
 def _fork(channel: socket.socket, children: socket.socket, order: dict[str, Any]) -> None:
-    groom = _fork_groom(channel, children, order) if hierarchies.find().unified is not None else None
     process = os.fork()
     if process == 0:
         children.close()
-        _become(channel, order, groom)
-    if groom is not None:
-        groom.close()
+        _become(channel, order)
     _say(channel, ["forked", order["marker"], process])
-
-
-def _fork_groom(channel: socket.socket, children: socket.socket, order: dict[str, Any]) -> socket.socket:
-    """Fork what makes groups for the shepherd, when that is the user; return the shepherd's end."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    if os.fork() == 0:
-        try:
-            signal.set_wakeup_fd(-1)
-            for each in (channel, children, ours):
-                each.close()
-            be_groom(theirs, order["marker"], order["most_processes"])
-            os._exit(0)
-        except BaseException:  # noqa: BLE001 - the last line of a process: told in the log, then it ends
-            traceback.print_exc()
-        finally:
-            os._exit(_BROKEN)
-    theirs.close()
-    return ours
 
 
 def _report_the_dead(channel: socket.socket) -> None:
@@ -114,12 +94,15 @@ def _say(channel: socket.socket, message: list[Any]) -> None:
         channel.send(json.dumps(message).encode())
 
 
-def _become(channel: socket.socket, order: dict[str, Any], groom: socket.socket | None) -> NoReturn:
-    """Be the shepherd; never return into the factory."""
+def _become(channel: socket.socket, order: dict[str, Any]) -> NoReturn:
+    """Be the shepherd, or its groom and parent; never return into the factory."""
     try:
         signal.set_wakeup_fd(-1)
         try:
-            shepherd = _prepare(order, groom)
+            os.setsid()
+            found = cgroups.enter(order["marker"], order["most_processes"])
+            groom = None if found.unified is None else _fork_from_groom(channel, order["marker"], found)
+            shepherd = _prepare(order, found, groom)
         except (OSError, KeyError) as error:
             _say(channel, ["failed", order["marker"], f"the node cannot run this job: {error}"])
             os._exit(1)
@@ -132,17 +115,26 @@ def _become(channel: socket.socket, order: dict[str, Any], groom: socket.socket 
         os._exit(_BROKEN)
 
 
-def _prepare(order: dict[str, Any], groom: socket.socket | None) -> Shepherd:
+def _fork_from_groom(channel: socket.socket, marker: str, found: Hierarchies) -> socket.socket:
+    """Return in the shepherd, with its way to the groom, which is its parent and ends after it."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    shepherd = os.fork()
+    if shepherd == 0:
+        theirs.close()
+        return ours
+    ours.close()
+    channel.close()
+    be_groom(theirs, marker, found)
+    os.waitpid(shepherd, 0)
+    os._exit(0)
+
+
+def _prepare(order: dict[str, Any], found: Hierarchies, groom: socket.socket | None) -> Shepherd:
     """Do as the agent's user what only that may do, then become the job's user for good."""
-    os.setsid()
     header = Header(order["job"], order["marker"], order["boot"], os.getpid(), order["uid"])
     journal = Writer(order["journal"], header)
-    found = cgroups.enter(
-        order["marker"], order["most_processes"]
-    )  # without, the tree of processes is walked
-    grouped = found.unified is not None
-    freezer = _freezer(order) if grouped and order["suspendable"] else None
-    groups = Groups(groom, order["marker"], found) if grouped and groom is not None else None
+    freezer = _freezer(order) if groom is not None and order["suspendable"] else None
+    groups = Groups(groom, order["marker"], found) if groom is not None else None
     output = _output_directory(order)
     run = os.open(order["run_directory"], os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     os.chdir("/")

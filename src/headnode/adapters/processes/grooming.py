@@ -1,6 +1,6 @@
 """A groom makes and removes the groups of one shepherd's tasks, which the shepherd as a user may not do.
 
-It is a process of the factory's beside the shepherd, in the shepherd's group, and ends with it.  What it is
+It is the parent of the shepherd, in the shepherd's group, and ends with it.  What it is
 asked comes from a process of the user: names are numbers, and nothing outside the shepherd's group is
 touched.  Each message is a JSON list in a packet: ``["make", number, memory, processes, processors]``
 (bytes, a number, and numbers of the machine's processors; None: no limit), answered by ``["made"]`` with
@@ -137,10 +137,8 @@ def limit_memory(group: Path, most: int, version: str) -> None:
         swap.write_text(str(amount))
 
 
-def be_groom(channel: socket.socket, marker: str, most_processes: int) -> None:
+def be_groom(channel: socket.socket, marker: str, found: Hierarchies) -> None:
     """Be the groom of a shepherd until that is gone."""
-    os.setsid()
-    found = cgroups.enter(marker, most_processes)
     try:
         Groom(channel, marker, found).run()
     except OSError as error:
