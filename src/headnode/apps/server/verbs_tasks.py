@@ -187,7 +187,7 @@ async def output(desk: Desk, by: User, wish: w.TaskWish) -> Object:
         count = show.instances_of(found.record, found.spec, wish.task)
         raise BadRequest(
             code="which-instance",
-            what=f"task {wish.job}.{wish.task} is a {spec.kind.value} task of {count} sub-tasks",
+            what=f"task {wish.job}.{wish.task} is a {_noun(spec)} of {count} sub-tasks",
             fix=f"name one, for example {wish.job}.{wish.task}.1",
         )
     instance = wish.instance or 1
@@ -206,6 +206,10 @@ async def output(desk: Desk, by: User, wish: w.TaskWish) -> Object:
         "by": by.name,
         "remote": record is not None and bool(record.key),
     }
+
+
+def _noun(task: TaskSpec) -> str:
+    return task.kind.value if task.kind in (TaskType.SWEEP, TaskType.SERVICE) else f"{task.kind.value} task"
 
 
 async def read_output(desk: Desk, by: User, wish: w.ReadOutputWish) -> Object:
