@@ -39,7 +39,7 @@ bench: $(VENV)/.installed ## print what was promised, measured here; BENCHMARKS=
 	test -z "$$missed" || { echo "below what was promised:$$missed" >&2; exit 1; }
 
 fuzz: $(VENV)/.with-fuzzer ## throw strange bytes at the parsers; PARSERS="sss grid" FUZZ_SECONDS=600 for some, for longer
-	@for one in $(or $(PARSERS),$$(cd fuzz && ../$(BIN)/python -c 'import parsers; print(*parsers.PARSERS)')); do \
+	@for one in $(or $(PARSERS),$$(cd fuzz && $(abspath $(BIN))/python -c 'import parsers; print(*parsers.PARSERS)')); do \
 	echo "== $$one"; $(BIN)/python fuzz/fuzz.py "$$one" $(FUZZ_SECONDS) || exit 1; done
 
 format: $(VENV)/.with-tools ## put the code into shape

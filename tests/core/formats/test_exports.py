@@ -152,3 +152,12 @@ def test_what_only_the_scheduler_knows_does_not_change_the_job_that_is_read(dial
     live, report = read_job(write_job(SPEC, dialect, live=LIVE)[0])
     assert live == plain
     assert {item.kind for item in report} == {Kind.NOTE}
+
+
+def test_what_the_scheduler_writes_of_itself_is_told_in_one_note_for_jobs_and_one_for_tasks() -> None:
+    live = Live(id=7, state=JobState.RUNNING, owner="ann", submitted=Instant(1e9), started=Instant(1e9))
+    text, _ = write_job(JobSpec(tasks=(TaskSpec(command="a"), TaskSpec(command="b"))), HPC, live=live)
+    notes = told(read_job(text)[1], Kind.NOTE)
+    assert [where for where, what in notes if "the scheduler's" in what] == ["Job", "Task"]
+    (of_job,) = (what for where, what in notes if where == "Job" and "the scheduler's" in what)
+    assert all(repr(name) in of_job for name in ("Id", "State", "SubmitTime", "Owner")), of_job

@@ -133,7 +133,14 @@ def test_of_too_many_alternatives_the_best_are_taken_and_the_one_content_with_le
     assert len(spec.alternatives) == MOST_OPTIONS - 1
     assert spec.needs.features == tuple((f"f{n}",) for n in range(6))
     assert spec.alternatives[-1].needs == NodeNeeds()
-    assert any("48 more alternatives" in what for what in told(requested(wishes), Kind.APPROXIMATED))
+    assert any("48 more alternatives are" in what for what in told(requested(wishes), Kind.APPROXIMATED))
+
+
+def test_one_alternative_is_told_as_one() -> None:
+    two = "<Memory preference='2'>20</Memory><Memory preference='1'>10</Memory>"
+    assert any("Requested: 1 alternative to" in what for what in told(requested(two), Kind.TRANSLATED))
+    three = two + "<Memory preference='-1'>5</Memory>"
+    assert not any("1 alternatives" in what for what in told(requested(three), Kind.TRANSLATED))
 
 
 def test_alternatives_that_cannot_be_said_are_not_used_where_others_can() -> None:
@@ -144,7 +151,9 @@ def test_alternatives_that_cannot_be_said_are_not_used_where_others_can() -> Non
     )
     assert (job(text).minimum, job(text).alternatives) == (2, ())
     assert told(text, Kind.NOT_SUPPORTED) == []
-    assert told(text, Kind.APPROXIMATED) == ["alternative not used: ResourceManagerType == r and Processors == 8"]
+    assert told(text, Kind.APPROXIMATED) == [
+        "alternative not used: ResourceManagerType == r and Processors == 8"
+    ]
     assert 'conj="Or"' in job(text).extensions["<Requested>"]
 
 

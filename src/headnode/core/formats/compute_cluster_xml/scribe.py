@@ -1,14 +1,16 @@
 """Writes down what a reader finds, with its place, and refuses what is wrong."""
 
-from collections import Counter
 from typing import NoReturn
 
 from lxml import etree
 
 from headnode.core.formats.compute_cluster_xml.document import Document
 from headnode.core.formats.compute_cluster_xml.names import local_name
-from headnode.core.formats.fidelity import MOST_ITEMS, Item, Kind, unlisted
+from headnode.core.formats.fidelity import Item, Kind
+from headnode.core.formats.repeated import Repeated
 from headnode.core.model.errors import BadRequest
+
+_LIVE = "the scheduler's"
 
 
 class Scribe:
@@ -17,56 +19,45 @@ class Scribe:
     def __init__(self, document: Document, *, strict: bool) -> None:
         self.strict = strict
         self._document = document
-        self._items: list[Item] = []
-        self._first: dict[tuple[str, str], int] = {}
-        self._times: Counter[tuple[str, str]] = Counter()
-        self._unlisted: Counter[Kind] = Counter()
-        self._lives: dict[tuple[str, str], tuple[str, str]] = {}
+        self._found = Repeated()
+        self._lives: dict[str, dict[str, None]] = {}  # names of attributes by the elements that have them
         self.spellings: set[str] = set()  # names of attributes met, in lower case
 
     def add(self, kind: Kind, where: str, what: str, element: etree._Element, attribute: str = "") -> None:
         """Add a finding at `element`, or at its `attribute`."""
-        if len(self._items) >= MOST_ITEMS:
-            self._unlisted[kind] += 1
-            return
-        written = self._document.written(element, attribute) if attribute else ""
-        place = self._document.place(element, written)
-        self._items.append(Item(kind, where, what, place.line, place.column))
+        self._found.add(kind, lambda: self._item(kind, where, what, element, attribute))
 
     def add_once(
         self, kind: Kind, where: str, what: str, element: etree._Element, attribute: str = ""
     ) -> None:
         """Add a finding that may come many times: it is kept once, with the number of times."""
-        key = (where, what)
-        if key in self._times:
-            self._times[key] += 1
-        elif len(self._items) >= MOST_ITEMS:
-            self._unlisted[kind] += 1
-        else:
-            self._times[key] = 1
-            self._first[key] = len(self._items)
-            self.add(kind, where, what, element, attribute)
+        self._found.add(kind, lambda: self._item(kind, where, what, element, attribute), (where, what))
 
     def live(self, element: etree._Element, attribute: str, name: str) -> None:
-        """Add that an attribute is the scheduler's: exports have many of them in every task."""
-        known = self._lives.get((element.tag, attribute))
-        if known is not None:
-            self._times[known] += 1
-            return
+        """Add that an attribute is the scheduler's: exports have a dozen of them in every task."""
         kind = local_name(str(element.tag))
-        what = f"attribute {name!r} is the scheduler's to write: it is not read"
-        self._lives[element.tag, attribute] = (kind, what)
-        self.add_once(Kind.NOTE, kind, what, element, attribute)
+        names = self._lives.get(kind)
+        if names is None:
+            names = self._lives[kind] = {}
+            self._found.add(Kind.NOTE, lambda: self._item(Kind.NOTE, kind, _LIVE, element, attribute))
+        names[name] = None
+
+    def _item(self, kind: Kind, where: str, what: str, element: etree._Element, attribute: str) -> Item:
+        written = self._document.written(element, attribute) if attribute else ""
+        place = self._document.place(element, written)
+        return Item(kind, where, what, place.line, place.column)
 
     def report(self) -> list[Item]:
         """Return all findings, in the order in which they were made."""
-        items = list(self._items)
-        for key, at in self._first.items():
-            if self._times[key] > 1:
-                first = items[at]
-                what = f"{first.what} ({self._times[key]} times, here first)"
-                items[at] = Item(first.kind, first.where, what, first.line, first.column)
-        return [*items, *(unlisted(kind, number) for kind, number in self._unlisted.items())]
+        return [self._said(item) if item.what == _LIVE else item for item in self._found.report()]
+
+    def _said(self, item: Item) -> Item:
+        """Return the finding of attributes that are the scheduler's, with the names of all of them."""
+        names = list(self._lives[item.where])
+        what = f"attributes {', '.join(map(repr, names))} are the scheduler's to write: they are not read"
+        if len(names) == 1:
+            what = f"attribute {names[0]!r} is the scheduler's to write: it is not read"
+        return Item(item.kind, item.where, what, item.line, item.column)
 
     def refuse(
         self, code: str, where: str, what: str, fix: str, element: etree._Element, attribute: str = ""

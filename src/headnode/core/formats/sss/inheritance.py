@@ -7,7 +7,7 @@ Environments are merged variable by variable.
 Source: SSS 3.1.0, "Job and JobDefaults", "TaskGroup and TaskGroupDefaults", "Task and TaskDefaults".
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
 from typing import Any, TypeVar
 
 import msgspec
@@ -124,15 +124,19 @@ def _passed_on(outer: Scope) -> Task:
     What a job is called, who pays, and what it was delivered is not its task groups' own.
     """
     requested = outer.requested
-    runs = [run for run in _bound(requested.properties) if _is_shared(run)] if requested else []
+    shared = _shared(requested.properties) if requested else ()
     return Task(
         properties=_environments([one for one in outer.properties if one.name in _SHARED]),
-        requested=replace(requested, properties=_joined(runs)) if requested and runs else None,
+        requested=replace(requested, properties=shared) if requested and shared else None,
     )
 
 
-def _is_shared(run: Sequence[Property]) -> bool:
-    return all(one.name in _SHARED for one in run)
+def _shared(properties: Sequence[Property]) -> tuple[Property, ...]:
+    """Return what of `properties` is passed on; what is bound together goes together."""
+    if not _are_bound(properties):
+        return tuple([one for one in properties if one.name in _SHARED])
+    runs = (run for run in _runs(properties) if all(one.name in _SHARED for one in run))
+    return tuple(one for run in runs for one in run)
 
 
 def _inside_of(passed: Task, own: AnyScope) -> AnyScope:
@@ -165,28 +169,25 @@ def _envelope(far: Envelope, near: Envelope | None, taken: Set[Hashable]) -> Env
     return replace(own, properties=(*left, *own.properties), awareness=own.awareness or far.awareness)
 
 
-def _free(properties: Sequence[Property], taken: Set[Hashable]) -> tuple[Property, ...]:
+def _free(properties: Sequence[Property], taken: Set[Hashable]) -> Sequence[Property]:
     """Return the properties that nothing nearer overrides; what is bound together goes together."""
-    return _joined(
+    if not _are_bound(properties):
+        return [one for one in properties if _slot(one) not in taken or type(one) is Environment]
+    runs = (
         run
-        for run in _bound(properties)
+        for run in _runs(properties)
         if taken.isdisjoint(map(_slot, run)) or isinstance(run[0], Environment)
     )
+    return [one for run in runs for one in run]
 
 
-def _joined(runs: Iterable[Sequence[Property]]) -> tuple[Property, ...]:
-    return tuple([one for run in runs for one in run])
-
-
-def _bound(properties: Sequence[Property]) -> Iterable[Sequence[Property]]:
-    """Return the properties in runs that group, conj or preference bind together."""
-    for one in properties:
-        if one.conj or one.group or one.preference:
-            return _runs(properties)
-    return [(one,) for one in properties]
+def _are_bound(properties: Sequence[Property]) -> bool:
+    """Whether group, conj or preference may bind any of `properties` together."""
+    return any(one.conj or one.group or one.preference for one in properties)
 
 
 def _runs(properties: Sequence[Property]) -> Iterator[Sequence[Property]]:
+    """Yield the properties in runs that are bound together."""
     run: list[Property] = []
     depth = 0
     for one in properties:
@@ -201,7 +202,7 @@ def _runs(properties: Sequence[Property]) -> Iterator[Sequence[Property]]:
 
 
 def _slots(properties: Sequence[Property]) -> set[Hashable]:
-    return {_slot(one) for one in properties}
+    return {_slot(one) if type(one) in _MORE_THAN_NAMES else one.name for one in properties}
 
 
 def _slot(one: Property) -> Hashable:

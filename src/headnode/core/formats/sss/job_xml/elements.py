@@ -83,10 +83,11 @@ class Elements:
                 self.first.setdefault((name.version, name.name), (element, row))
         text = (element.text or "").strip()
         try:
-            found = row.shape(name=row.name, value=self._value(row, text))
+            value = row.type.read(text) if text or row.type is STRING else None
         except BadRequest as wrong:
             self._findings.refuse(wrong.code, element, wrong.what, wrong.fix)
-        if text.startswith("#") and row.name == "Executable":
+        found = row.shape(name=row.name, value=value)
+        if text[:1] == "#" and row.name == "Executable":
             self.fragments.append((text[1:], element))
         return found
 

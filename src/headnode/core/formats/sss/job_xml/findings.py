@@ -7,8 +7,9 @@ from typing import NoReturn
 from lxml import etree
 
 from headnode.core.formats.compute_cluster_xml.document import Document, Place
-from headnode.core.formats.fidelity import MOST_ITEMS, Awareness, Item, Kind, honour, unlisted
+from headnode.core.formats.fidelity import MOST_ITEMS, Awareness, Item, Kind, honour
 from headnode.core.formats.nearest import nearest
+from headnode.core.formats.repeated import Repeated
 from headnode.core.formats.sss.job_xml.repairs import Mended
 from headnode.core.model.errors import BadRequest
 
@@ -21,26 +22,16 @@ class Findings:
 
     def __init__(self, document: Document, mended: Mended | None) -> None:
         self._document, self._mended = document, mended
-        self._items: list[Item] = list(mended.report()) if mended else []
+        self._found = Repeated(mended.report() if mended else ())
         self._rejected: list[Item] = []
-        self._first: dict[tuple[str, str, str], int] = {}
-        self._times: Counter[tuple[str, str, str]] = Counter()
-        self._unlisted: Counter[Kind] = Counter()
         self._hints: dict[str, str] = {}
         self._numbers: dict[etree._Element, int] = {}
 
     def add(self, kind: Kind, element: etree._Element, what: str, attribute: str = "") -> None:
         """Add a finding; one that comes again in elements of the same name is only counted."""
         parent = element.getparent()
-        key = (str(kind), str(parent.tag) if parent is not None else "", what)
-        if key in self._times:
-            self._times[key] += 1
-        elif len(self._items) >= MOST_ITEMS:
-            self._unlisted[kind] += 1
-        else:
-            self._times[key] = 1
-            self._first[key] = len(self._items)
-            self._items.append(self._item(kind, element, what, attribute))
+        key = (kind, str(parent.tag) if parent is not None else "", what)
+        self._found.add(kind, lambda: self._item(kind, element, what, attribute), key)
 
     def unknown(self, policy: Awareness, element: etree._Element, what: str, attribute: str = "") -> None:
         """Add something that is not understood, or refuse it, or say nothing, as `policy` has it."""
@@ -55,13 +46,7 @@ class Findings:
         Raises:  BadRequest ``not-understood`` when something was to be rejected; it lists what.
         """
         honour(Awareness.REJECT, self._rejected)
-        items = list(self._items)
-        for key, at in self._first.items():
-            if self._times[key] > 1:
-                one = items[at]
-                what = f"{one.what} ({self._times[key]} times, here first)"
-                items[at] = Item(one.kind, one.where, what, one.line, one.column)
-        return (*items, *(unlisted(kind, number) for kind, number in self._unlisted.items()))
+        return self._found.report()
 
     def refuse(
         self, code: str, element: etree._Element, what: str, fix: str, attribute: str = ""

@@ -193,7 +193,10 @@ class _Reader:
             name = plain.get(found.tag)
             if name and not found.keys() and not len(found):
                 properties.append(elements.plain(found, name))
-                self._once(found, name.key, once)
+                if name.key in once:
+                    self._once(found, name.key, once)
+                elif name.key is not None:
+                    once[name.key] = found
             elif part := elements.child(found, place):
                 self._once(found, None if part.many else part.name, once)
                 inside.setdefault(part.field, []).append((found, self._child(found, part, policy)))
@@ -201,7 +204,9 @@ class _Reader:
                 for one, row in elements.read(found, place, policy):
                     self._once(found, row and key_of(one, place, row), once)
                     properties.append(one)
-            elements.refuse_stray(found.tail, found)
+            tail = found.tail
+            if tail and not tail.isspace():
+                elements.refuse_stray(tail, found)
         fields["properties"] = self._checked(element, child, properties)
         return fields | self._gathered(element, child, inside)
 
@@ -230,7 +235,7 @@ class _Reader:
             if len(found) < part.least and not child.defaults:
                 what, fix = f"it holds no {part.name}", f"write a {part.name} in it"
                 self._findings.refuse("missing", element, what, fix)
-            if part.many:
+            if part.many and found:
                 self._checks.distinct(found)
             if found:
                 fields[part.field] = tuple(one for _, one in found) if part.many else found[0][1]

@@ -110,7 +110,8 @@ class JobReader:
         """Return the fields that follow from what is requested, with the tasks and the alternatives."""
         choices, cut = combined([[one.weight for one in ways] for ways in self._ways])
         if cut:
-            what = f"{cut} more alternatives are left out: those before the last that it prefers least"
+            more = "1 more alternative is" if cut == 1 else f"{cut} more alternatives are"
+            what = f"{more} left out, since it prefers all others but the last"
             self._findings.add(Kind.APPROXIMATED, self._where, what)
         meanings = [self._meaning(tasks, choices[0], 0, explicit=False)]
         sized = meanings[0].job["minimum"] is not None
@@ -139,7 +140,8 @@ class JobReader:
             what = "alternatives that differ in who asks, or for which queue, are not used"
             self._findings.add(Kind.APPROXIMATED, self._where, what)
         if different:
-            what = f"Requested: {len(different)} alternatives to what it asks for at best"
+            number = "1 alternative" if len(different) == 1 else f"{len(different)} alternatives"
+            what = f"Requested: {number} to what it asks for at best"
             self._findings.add(Kind.TRANSLATED, self._where, what)
         return different
 

@@ -94,7 +94,8 @@ class _Reader:
         first = len(self.jobs)
         among = siblings([one.job for one in jobs], first)
         for number, job in enumerate(jobs, first):
-            where = f"job {job.job.id!r}" if job.job.id else "job"
+            name = job.job.id
+            where = f"job {name!r}" if name else "job"
             waits = waits_of(job.job, number, among)
             reader = JobReader(job, where, policy, self.findings)
             self.jobs.append(reader.spec(waits, self._says, around))

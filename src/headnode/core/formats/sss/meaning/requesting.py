@@ -4,8 +4,8 @@ Source: SSS 3.1.0, "Requested" and its attributes op, conj, group and preference
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from headnode.core.formats.fidelity import Awareness, Kind
@@ -24,14 +24,14 @@ from headnode.core.model.errors import BadRequest
 _SHOWN = 3  # of the alternatives that are not taken
 
 
-class Option(NamedTuple):
+class Option(msgspec.Struct, frozen=True, gc=False):
     """One way to meet a request, and the sum of the preferences that it fulfils."""
 
     wishes: Wishes
     weight: int = 0
 
 
-class Taken(NamedTuple):
+class Taken(msgspec.Struct, frozen=True, gc=False):
     """The ways that Headnode can act on, best first, and what must be written back as it was.
 
     That are properties outside of Requested, and Requested.
@@ -51,7 +51,7 @@ ANYTHING = Taken((Option(NOTHING),))
 """What a scope asks for that says nothing."""
 
 
-class Asking(NamedTuple):
+class Asking(msgspec.Struct, frozen=True):
     """Who asks: a job, task group or task, where it stands, and what is told about it."""
 
     scope: Scope
@@ -172,14 +172,17 @@ def _tell_others(asking: Asking, way: Alternative, others: Sequence[Alternative]
         said = " and ".join(different) or "the same with fewer wishes"
         asking.findings.add(Kind.APPROXIMATED, asking.where, f"alternative not used: {said}")
     if len(others) > _SHOWN:
-        what = f"{len(others) - _SHOWN} more alternatives are not used"
+        more = len(others) - _SHOWN
+        what = "1 more alternative is not used" if more == 1 else f"{more} more alternatives are not used"
         asking.findings.add(Kind.APPROXIMATED, asking.where, what)
 
 
 def _marked(asking: Asking, every: Sequence[Property]) -> Iterator[str]:
     """Yield the names of the properties whose attributes have no effect, and say so."""
     for one in every:
-        attributes = _attributes(one) if one.value is not None else ()  # an empty element is not set
+        if one.value is None or (type(one) is Property and one.performance is None):
+            continue  # an empty element is not set, whatever its attributes
+        attributes = _attributes(one)
         if attributes and meaning_of(one.name, asking.place).role is Role.ACTED_ON:
             what = f"{one.name}: attribute {', '.join(attributes)} has no effect on what is asked for"
             asking.findings.add(Kind.APPROXIMATED, asking.where, what)
@@ -188,8 +191,6 @@ def _marked(asking: Asking, every: Sequence[Property]) -> Iterator[str]:
 
 def _attributes(one: Property) -> Sequence[str]:
     """Return the attributes of a property that nothing is done with."""
-    if type(one) is Property and one.performance is None:
-        return ()
     found = ["performanceFactor"] if one.performance is not None else []
     if isinstance(one, Consumable):
         if one.metric:

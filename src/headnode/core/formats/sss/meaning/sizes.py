@@ -7,6 +7,7 @@ Source: SSS 3.1.0, Tables 25-2 (NodeCount), 25-4 (Processors) and 25-5 (TaskCoun
 from collections.abc import Callable, Sequence, Set
 from typing import Any, NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from headnode.core.formats.fidelity import Kind
@@ -19,7 +20,7 @@ Counts = tuple[Bounds | None, Bounds | None]
 """Processors and nodes."""
 
 
-class Part(NamedTuple):
+class Part(msgspec.Struct, frozen=True):
     """A task to be: what its task group asks for all of its instances, or each of them.
 
     `own` is what it asks for itself, said in `fields`; `asked` has what its job asks for besides.
@@ -119,7 +120,7 @@ def _of_part(part: Part, processors: Bounds | None, nodes: Bounds | None, tell: 
     if part.beside and (part.distribution or nodes):
         what = "TaskDistribution, NodeCount: how tasks that differ lie beside each other is not kept"
         tell(Kind.APPROXIMATED, part.where, what)
-        part, nodes = part._replace(distribution=None), None
+        part, nodes = replace(part, distribution=None), None
     wanted = part.distribution
     total = processors
     if total is None and part.each is None and part.instances == 1:

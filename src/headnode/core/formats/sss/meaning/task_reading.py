@@ -5,8 +5,9 @@ Source: SSS 3.1.0, "TaskGroup and TaskGroupDefaults", "Task and TaskDefaults".
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from headnode.core.formats.fidelity import Awareness, Kind
@@ -43,7 +44,7 @@ Ways = list[tuple[Option, ...]]
 """The ways of each scope: of the job, of its task groups and of their tasks."""
 
 
-class Read(NamedTuple):
+class Read(msgspec.Struct, frozen=True):
     """A task to be: its fields, and the numbers of the scopes that ask for its group and for itself."""
 
     fields: Fields
@@ -57,7 +58,7 @@ class Read(NamedTuple):
 
     def part(self, ways: Ways, choice: Sequence[int]) -> Part:
         """Return what it asks for when of each scope the way is taken that `choice` says."""
-        job, group, task = (ways[scope][choice[scope]].wishes for scope in (0, self.group, self.task))
+        job, group, task = [ways[scope][choice[scope]].wishes for scope in (0, self.group, self.task)]
         inner = replace(task, processors=None) if task.processors else task
         own = group if inner is NOTHING else overridden(inner, group, together(said(inner)))
         fields = together(said(own))
@@ -66,7 +67,7 @@ class Read(NamedTuple):
         return Part(self.where, asked, own, fields, self.instances, each, self.distribution, self.sharing)
 
 
-class More(NamedTuple):
+class More(msgspec.Struct, frozen=True, gc=False):
     """What a task says beyond its group: all of it, what of that is kept, what it asks for, its limits."""
 
     task: Task = Task()
@@ -187,10 +188,8 @@ class TaskReader:
 
     def _run(self, task: Task, said: Mapping[str, Value], where: str) -> tuple[str, Mapping[str, str]]:
         """Return the command line of a task, and the fields of its streams."""
-        executable, arguments, shell = (
-            str(said.get(name) or "") for name in ("Executable", "Arguments", "Shell")
-        )
-        program = program_of(executable, arguments, shell, self._scripts)
+        executable, arguments = str(said.get("Executable") or ""), str(said.get("Arguments") or "")
+        program = program_of(executable, arguments, str(said.get("Shell") or ""), self._scripts)
         streams = streams_of(task.structured().get(Stream, ()))
         for what in (program.changed, *streams.translated):
             if what:

@@ -5,7 +5,6 @@ Source: SSS 3.1.0, "Requested", attribute preference.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import msgspec
 
@@ -94,7 +93,7 @@ def _refuse() -> None:
     )
 
 
-class Asked(NamedTuple):
+class Asked(msgspec.Struct, frozen=True, gc=False):
     """What a scope asks for outside of categories, and in its Requested."""
 
     outside: tuple[Property, ...]

@@ -57,6 +57,8 @@ def constraints_in(properties: Sequence[Property]) -> list[Constraint]:
 
     Raises:  BadRequest ``request``.
     """
+    if not properties:
+        return []
     refuse_many(properties)
     return [constraint for one in properties for constraint in said(one) or ()]
 
