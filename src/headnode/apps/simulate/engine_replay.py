@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import inf
 
+from msgspec.structs import replace
+
 from headnode.adapters.clock.virtual import VirtualClock
 from headnode.adapters.journal.memory import MemoryJournal
 from headnode.adapters.nodes.timed import TimedNodes
@@ -16,6 +18,7 @@ from headnode.apps.simulate.submissions import Submissions
 from headnode.core.lifecycle import commands as c
 from headnode.core.model.errors import BadRequest, HeadnodeError
 from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.reservation import NodeReservation
 from headnode.core.model.user import User
 from headnode.core.model.workload import Workload
 from headnode.core.scheduling.policies import POLICIES, Policy
@@ -47,6 +50,7 @@ class EngineReplay:
         self.engine = Engine(self.journal, self._clock, dict(policies), self._nodes)
         choice = c.SetParameter(by=_OPERATOR, name="SchedulingPolicy", value=policy)
         self._do([choice, *(c.RegisterNode(facts=facts, approved=True) for facts in machine.nodes)])
+        self._do([_reserves(each, self._submits[0]) for each in machine.reservations])
 
     def run(self, ties: Ties = Ties.ENDS_FIRST, progress: Callable[[int], None] | None = None) -> list[float]:
         """Return when each job starts, in seconds on the workload's clock.
@@ -126,6 +130,12 @@ class EngineReplay:
                 fix="try another policy, or leave the job out of the log",
             )
         return [starts[JobId(row + 1)] for row in rows]
+
+
+def _reserves(reservation: NodeReservation, first: float) -> c.MakeReservation:
+    """Return what reserves nodes for a time that counts from the first submission."""
+    begins, ends = Instant(first + reservation.begins), Instant(first + reservation.ends)
+    return c.MakeReservation(by=_OPERATOR, reservation=replace(reservation, begins=begins, ends=ends))
 
 
 @contextmanager

@@ -4,16 +4,21 @@ from typing import NamedTuple
 
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.node import NodeFacts
+from headnode.core.model.reservation import NodeReservation
 
 MOST_NODES = 100_000
 MOST_PROCESSORS = 10_000_000  # of all nodes: the head knows each by its number, and 80 bytes
 
 
 class Machine(NamedTuple):
-    """Nodes, in the words of the production model.  `whole_nodes`: no job shares a node with another."""
+    """Nodes, in the words of the production model.  `whole_nodes`: no job shares a node with another.
+
+    The times of `reservations` count from when the first job comes.
+    """
 
     nodes: tuple[NodeFacts, ...]
     whole_nodes: bool = False
+    reservations: tuple[NodeReservation, ...] = ()
 
     @property
     def processors(self) -> int:

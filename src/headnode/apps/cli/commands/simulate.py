@@ -155,7 +155,10 @@ def _processors(asked: "Asked") -> int | None:
 
 def _machine(asked: "Asked") -> "Machine | None":
     described, whole = asked.text("nodes"), asked.flag("whole-nodes")
+    reserved = asked.options.get("reservation", ())
     if described is None:
+        if reserved:
+            raise usage("a pool has no nodes to reserve", "describe them, such as --nodes 100x16")
         if whole:
             raise usage(
                 "a pool has no nodes that could be taken whole", "describe them, such as --nodes 100x16"
@@ -166,7 +169,12 @@ def _machine(asked: "Asked") -> "Machine | None":
     from headnode.apps.simulate.described_nodes import read_nodes
     from headnode.apps.simulate.machine import machine_of
 
-    return machine_of(read_nodes(described), whole_nodes=whole)
+    machine = machine_of(read_nodes(described), whole_nodes=whole)
+    if not reserved:
+        return machine
+    from headnode.apps.simulate.described_reservations import read_reservations
+
+    return machine._replace(reservations=read_reservations(reserved, machine))
 
 
 def _simulated(log: str, policies: "Sequence[str]", scene: "Scene") -> "Simulation":
@@ -219,6 +227,13 @@ COMMANDS = (
             ),
             Option("nodes", "NODES", "Machine of nodes: 100x16, big[1-8]x64:512000 (MB), or a TOML file"),
             Option("whole-nodes", "", "With --nodes: every job takes whole nodes, and shares none"),
+            Option(
+                "reservation",
+                "NODES@AFTER+LASTS",
+                "With --nodes: keep them free for maintenance, such as node[1-4]@1:18:00+2:00, counted from "
+                "the first job on",
+                repeats=True,
+            ),
             Option("engine", "", "Replay a pool, too, through the whole head: the same starts, slower"),
             Option("html", "FILE", "Write a report to look at in a browser: one file, no network needed"),
             Option(
