@@ -11,6 +11,7 @@ import pytest
 from headnode.adapters.identity import audit_log
 from headnode.adapters.identity.audit_log import AuditLog
 from headnode.apps.server.audit_pages import PIECE, lines_from_end, page
+from headnode.apps.server.failed_logins import MOST, FailedLogins
 from headnode.core.model.errors import NotFound, Unavailable
 
 
@@ -125,3 +126,12 @@ def test_pages_are_chosen_by_job_user_time_and_number(tmp_path: Path) -> None:
     assert page(path, limit=1) == entries[2:]
     with pytest.raises(NotFound):
         page(tmp_path / "none")
+
+
+def test_failed_logins_are_written_one_by_one_only_up_to_a_number_and_counted_then() -> None:
+    failed = FailedLogins()
+    assert [failed.note(1000.0) for _ in range(MOST)] == [0] * MOST
+    assert [failed.note(1059.9) for _ in range(5)] == [None] * 5
+    assert failed.note(1060.0) == 5
+    assert failed.note(1060.0) == 0
+    assert failed.note(10.0) == 0  # a clock that was set back does not silence it

@@ -129,7 +129,7 @@ def test_a_job_is_made_filled_and_submitted_in_steps(tmp_path: Path) -> None:
         (["job", "list", "/state:idle"], 2, "hn: state 'idle' is unknown; choose from: Not submitted, "),
         (["job", "list", "/format:xml"], 2, "hn: format 'xml' is unknown; "),
         (["job", "view", "!!"], 2, "hn: this shell has made no job that '!!' could stand for; "),
-        (["job", "list", "/scheduler:FAR"], 1, "hn: head node 'FAR' is not reachable from here; "),
+        (["job", "list", "/scheduler:FAR"], 1, "hn: you have not logged in to a head node 'FAR'; "),
         (["job", "export", "7", "--to", "hpcpak"], 2, "hn: there is no job language 'hpcpak'; did you mean"),
         (["node", "view"], 2, "hn: 0 nodes were given; "),
         (["completion", "fish"], 2, "hn: no shell we know is named; "),

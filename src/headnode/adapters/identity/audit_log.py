@@ -62,7 +62,7 @@ class AuditLog:
             trouble: Unavailable | None = None
             try:
                 self._write()
-                await asyncio.to_thread(os.fdatasync, self._open())
+                await asyncio.to_thread(_settle, os.dup(self._open()))  # ours may be moved away meanwhile
             except OSError as error:
                 log.critical("the audit log %s cannot be written: %s", self._path, error)
                 trouble = self._late(error.strerror or str(error))
@@ -119,3 +119,11 @@ class AuditLog:
             what=f"this was done, but the audit log {str(self._path)!r} cannot be written: {why}",
             fix="do not ask for it again; nothing more is changed until the log can be written",
         )
+
+
+def _settle(file: int) -> None:
+    """Wait until what was written is on the disk; close the descriptor."""
+    try:
+        os.fdatasync(file)
+    finally:
+        os.close(file)

@@ -16,6 +16,7 @@ from headnode.apps.server.auditing import entry
 from headnode.apps.server.callers import TokenCaller
 from headnode.apps.server.conversation import Conversation, send
 from headnode.apps.server.desk import Desk
+from headnode.apps.server.failed_logins import FailedLogins
 from headnode.apps.server.requests import read_request, read_wish, refusal
 from headnode.apps.server.watching import Watchers
 from headnode.apps.server.wishes import TakeLoginWish, TokenWish
@@ -39,6 +40,7 @@ class ClientDoor:
     def __init__(self, desk: Desk, watchers: Watchers) -> None:
         self._desk, self._watchers = desk, watchers
         self._strangers: dict[asyncio.StreamWriter, None] = {}  # the oldest first
+        self._failed = FailedLogins()
         self._clients: Counter[str] = Counter()  # connections of each user
         self._turns = asyncio.Semaphore(LARGE_AT_ONCE)
 
@@ -99,7 +101,7 @@ class ClientDoor:
         try:
             made = next(event for event in await self._desk.ask(take) if isinstance(event, TokenMade))
         except NotAllowed as error:
-            await self._tell_audit(address, "take_login", error.code)
+            await self._tell_failure(address, "take_login", error.code)
             raise
         await self._tell_audit(address, "take_login", "done", user=made.user, token=made.token)
         return {
@@ -118,13 +120,22 @@ class ClientDoor:
             await self._desk.ask(c.UseToken(digest=digest, address=address))
             return TokenCaller(self._desk, self._desk.roles, digest, address)
         except NotAllowed as error:
-            await self._tell_audit(address, "log_in", error.code)
+            await self._tell_failure(address, "log_in", error.code)
             raise
 
-    async def _tell_audit(self, address: str, verb: str, outcome: str, **about: object) -> None:
+    async def _tell_failure(self, address: str, verb: str, outcome: str) -> None:
+        before = self._failed.note(self._desk.now())
+        if before is not None:
+            await self._tell_audit(
+                address, verb, outcome, more={"unwritten_before": before} if before else {}
+            )
+
+    async def _tell_audit(
+        self, address: str, verb: str, outcome: str, more: dict[str, int] | None = None, **about: object
+    ) -> None:
         try:
             line = entry(self._desk.now(), None, address, verb, about, outcome)
-            await self._desk.audit.append(line)
+            await self._desk.audit.append(line | (more or {}))
         except Unavailable as error:
             log.critical("%s", error)
 
