@@ -1,0 +1,133 @@
+"""The time of day jumps, on the head's machine or on a node's: nothing is given up, lost or run twice for it.
+
+The processes under test are shown another time of day by libfaketime (Debian: faketime); clocks that nobody
+can set go on as they are.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from heads import PATIENCE, RealHead
+
+LIBRARIES = [Path(f"/usr/lib/{kind}-linux-gnu/faketime/libfaketime.so.1") for kind in ("x86_64", "aarch64")]
+LIBRARY = next((path for path in LIBRARIES if path.exists()), None)
+pytestmark = pytest.mark.skipif(LIBRARY is None, reason="libfaketime is missing (Debian: faketime)")
+DAY = 86_400
+
+
+class Clock:
+    """The time of day of the processes that are started with `environment`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.environment = {
+            **os.environ,
+            "LD_PRELOAD": str(LIBRARY),
+            "FAKETIME_TIMESTAMP_FILE": str(path),
+            "FAKETIME_NO_CACHE": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        }
+        self.set(0)
+
+    def set(self, offset: int) -> None:
+        """Be so many seconds ahead of the machine's own."""
+        scratch = self._path.with_suffix(".new")
+        scratch.write_text(f"{offset:+d}\n")
+        scratch.replace(self._path)
+
+
+class Scene:
+    """A head and the agent of a node, each with a clock of its own."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.clocks = {"head": Clock(directory / "head.time"), "node": Clock(directory / "node.time")}
+        self.head = HeadWithClock(directory / "state", self.clocks["head"])
+        self.head.wait_until_ready()
+        self.head.ask("set_params", values={"HeartbeatInterval": "1", "InactivityCount": "3"})
+        words = ["--head", str(self.head.state / "nodes.sock"), "--state", str(directory / "agent")]
+        with (directory / "agent.log").open("ab") as log:
+            self._agent = subprocess.Popen(
+                [sys.executable, "-m", "headnode.apps.agent", *words, "--name", "n1", "--processors", "2"],
+                stdout=log, stderr=log, env=self.clocks["node"].environment,
+            )  # fmt: skip
+
+    def until_task_is(self, job: int, state: str) -> dict[str, Any]:
+        self.head.wait_for(job, state)
+        return self.head.task(job)
+
+    def close(self) -> None:
+        for clock in self.clocks.values():
+            clock.set(0)
+        self.head.stop()
+        self._agent.wait(PATIENCE)
+
+
+class HeadWithClock(RealHead):
+    """A head without nodes, that sees the time of a clock."""
+
+    def __init__(self, state: Path, clock: Clock) -> None:
+        self._clock = clock
+        super().__init__(state, nodes=0)
+
+    def _spawn(self) -> "subprocess.Popen[bytes]":
+        command = [sys.executable, "-m", "headnode.apps.server", "--state", str(self.state), *self.options]
+        with (self.state.parent / "head.log").open("ab") as log:
+            return subprocess.Popen(command, stdout=log, stderr=log, env=self._clock.environment)
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    with ExitStack() as stack:
+        made = Scene(tmp_path)
+        stack.callback(made.close)
+        yield made
+
+
+@pytest.mark.parametrize("offset", [DAY, -DAY], ids=["forward", "back"])
+@pytest.mark.parametrize("side", ["head", "node"])
+def test_a_day_that_jumps_costs_no_task_and_runs_none_twice(scene: Scene, side: str, offset: int) -> None:
+    told, end = scene.directory / "told", scene.directory / "end"
+    command = f"echo $HEADNODE_TASK >> {told}; while [ ! -e {end} ]; do sleep 0.05; done; exit 3"
+    lasting = scene.head.submit(command, rerunnable="true")
+    scene.until_task_is(lasting, "Running")
+    scene.clocks[side].set(offset)
+    assert scene.head.wait(scene.head.submit("true"))["state"] == "Finished"
+    after = scene.head.ask("nodes")["nodes"]
+    quick = [scene.head.submit(f"echo $HEADNODE_TASK >> {told}") for _ in range(3)]
+    assert [scene.head.wait(job)["state"] for job in quick] == ["Finished"] * 3
+    _a_few_heartbeats_later(scene)
+    assert [node["state"] for node in (*after, *scene.head.ask("nodes")["nodes"])] == ["Ready", "Ready"]
+    assert scene.head.task(lasting)["state"] == "Running"
+    end.touch()
+    assert scene.head.wait(lasting)["state"] == "Failed"
+    assert scene.head.task(lasting)["exit_code"] == 3
+    assert sorted(told.read_text().split()) == sorted(f"{job}.1.1.1" for job in (lasting, *quick))
+
+
+def _a_few_heartbeats_later(scene: Scene) -> None:
+    """Wait until a node that said nothing would have been given up."""
+    over = time.monotonic() + 5
+    while time.monotonic() < over:
+        assert [node["state"] for node in scene.head.ask("nodes")["nodes"]] == ["Ready"]
+        time.sleep(0.1)
+
+
+def test_a_head_that_starts_on_another_day_finds_everything_as_it_was(scene: Scene) -> None:
+    end = scene.directory / "end"
+    job = scene.head.submit(f"while [ ! -e {end} ]; do sleep 0.05; done", rerunnable="false")
+    scene.until_task_is(job, "Running")
+    scene.head.kill()
+    scene.clocks["head"].set(-DAY)
+    scene.head.start_again()
+    end.touch()
+    assert scene.head.wait(job)["state"] == "Finished"
+    assert scene.head.task(job)["attempt"] == 1
