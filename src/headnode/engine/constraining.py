@@ -16,7 +16,7 @@ from headnode.core.lifecycle.allocating import Shares
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.records import JobRecord
 from headnode.core.model.job import JobRequest
-from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.quantities import Instant
 from headnode.core.scheduling.need import memory_of
 from headnode.core.scheduling.terrain import Ground
 from headnode.core.scheduling.view import NodeView, RunningJob, View, WaitingClass
@@ -28,13 +28,13 @@ def constrain(view: View, offers: Offers, cluster: Cluster) -> View:
     if not offers.rules:
         return view
     blocker = offers.blocker(cluster)
-    hidden = _hidden(offers)
+    left_out = offers.left_out(cluster)
     firm = [offer for offer in offers.of.values() if offer.firm and offer.stage is not Stage.CLEARED]
     still = {job for job, offer in offers.of.items() if offer.grows and offer.stage is not Stage.CLEARED}
     still |= offers.resting.keys() & cluster.running
-    if blocker is None and not hidden and not firm and not still:
+    if blocker is None and not left_out and not firm and not still:
         return view
-    changed: dict[str, Any] = {"queue": _line(view, cluster, hidden, blocker)}
+    changed: dict[str, Any] = {"queue": _line(view, cluster, left_out, blocker)}
     running = [replace(job, wants=0) if job.job in still else job for job in view.running]
     if firm:
         nodes = _nodes_with(view.nodes, firm)
@@ -44,20 +44,10 @@ def constrain(view: View, offers: Offers, cluster: Cluster) -> View:
     return replace(view, running=running, **changed)
 
 
-def _hidden(offers: Offers) -> set[JobId]:
-    asked = {job for job, each in offers.of.items() if not each.grows and each.stage is not Stage.CLEARED}
-    return asked | offers.aside | offers.crowded | offers.resting.keys()
-
-
 def _line(
-    view: View, cluster: Cluster, hidden: set[JobId], blocker: JobRecord | None
+    view: View, cluster: Cluster, left_out: Mapping[JobRequest, set[int]], blocker: JobRecord | None
 ) -> Sequence[WaitingClass]:
     """Return the queue without those that are not considered now."""
-    left_out: dict[JobRequest, set[int]] = {}
-    for job in hidden:
-        record = cluster.jobs.get(job)
-        if record is not None:
-            left_out.setdefault(cluster.request(record), set()).add(job)
     found = []
     for each in view.queue:
         turns: Sequence[Any] = each.turns

@@ -9,6 +9,7 @@ Source: HPC filters, "Job activation filters and their return values".
 """
 
 from bisect import bisect_left
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from heapq import nsmallest
 
@@ -83,6 +84,7 @@ class Offers:
         self.rules: tuple[tuple[str, str], ...] = ()  # what says which filters there are, as of this pass
         self._known: dict[JobId, tuple[bytes, tuple[tuple[str, str], ...], Chain]] = {}
         self._questions: list[Question] = []
+        self._left_out: Mapping[JobRequest, set[int]] | None = None
         self._undone: list[int] = []
         self._done: list[int] = []
         self._blocker: JobId | None = None  # as of late
@@ -95,12 +97,37 @@ class Offers:
         self.aside.clear()
         self.crowded.clear()
         self.resting.clear()
+        self._left_out = None
         self._questions.clear()
 
     @property
     def are_in_play(self) -> bool:
         """Whether policies see less than there is because of offers."""
         return bool(self.of or self.aside or self.crowded or self.resting)
+
+    def left_out(self, cluster: Cluster) -> Mapping[JobRequest, set[int]]:
+        """Return who is not in the line now, by what they ask for; worked out when that has changed."""
+        if self._left_out is None:
+            found: dict[JobRequest, set[int]] = {}
+            asked = {
+                job for job, each in self.of.items() if not each.grows and each.stage is not Stage.CLEARED
+            }
+            for job in asked | self.aside | self.crowded | self.resting.keys():
+                record = cluster.jobs.get(job)
+                if record is not None:
+                    found.setdefault(cluster.request(record), set()).add(job)
+            self._left_out = found
+        return self._left_out
+
+    def put_aside(self, jobs: Iterable[JobId], *, crowded: bool = False) -> None:
+        """Leave jobs out of the line until others are through."""
+        self._left_out = None
+        (self.crowded if crowded else self.aside).update(jobs)
+
+    def rest(self, job: JobId, until: Instant) -> None:
+        """Offer a job nothing more until then."""
+        self._left_out = None
+        self.resting[job] = until
 
     def wake(self) -> Instant:
         """Return when somebody is to be asked again."""
@@ -119,7 +146,9 @@ class Offers:
             return []
         settings = Settings(cluster.parameters)
         self._most = int(settings.number("FiltersAtOnce"))
-        self.resting = {job: until for job, until in self.resting.items() if until > now}
+        if any(until <= now for until in self.resting.values()):
+            self.resting = {job: until for job, until in self.resting.items() if until > now}
+            self._left_out = None
         blocker = self.blocker(cluster)
         given: list[Giving] = []
         for offer in list(self.of.values()):
@@ -137,8 +166,11 @@ class Offers:
     def _let_some_in(self, cluster: Cluster) -> None:
         """Let as many of those aside into the line as can be asked about, the first of them."""
         room = self._most - len(self._asked)
+        if room <= 0 or not self.aside:
+            return
+        self._left_out = None
         self.aside = {job for job in self.aside if job in cluster.jobs}
-        if room > 0 and self.aside:
+        if self.aside:
             turns = (cluster.turn(cluster.jobs[job]) for job in self.aside)
             self.aside.difference_update(JobId(turn[2]) for turn in nsmallest(room, turns))
 
@@ -191,6 +223,7 @@ class Offers:
                 self.lose(offer)
         if not sieve.asked and self.aside and len(self._asked) < self._most:
             self.aside.clear()  # those before them did not fit
+            self._left_out = None
             self.restless = True
         return given
 
@@ -201,6 +234,7 @@ class Offers:
             return
         if isinstance(answer, tuple) and answer:
             del self.of[offer.job]
+            self._left_out = None
             self._done.append(offer.number)
             self._lost.discard(offer.job)
             self._uncrowd()
@@ -211,6 +245,7 @@ class Offers:
     def take(self, command: c.TakeVerdict, cluster: Cluster, now: Instant) -> bool:
         """Take an answer; return whether it does something to the job.  One about a fallen offer does not."""
         offer = self._asked.pop(command.offer, None)
+        self._left_out = None
         self._uncrowd()
         cluster.pass_needed = True
         if offer is None or self.of.get(command.job) is not offer or not _stands(cluster, offer):
@@ -228,7 +263,7 @@ class Offers:
             return True
         del self.of[offer.job]
         if command.verdict in (Verdict.BLOCK_QUEUE, Verdict.WAIT):
-            self.resting[offer.job] = again
+            self.rest(offer.job, again)
         return True
 
     def perform(self) -> None:
@@ -273,6 +308,7 @@ class Offers:
             self._number += 1
             offer.number, index = self._number, place_in(cluster, record)
             self.new_pass()
+        self._left_out = None
         offer.stage, offer.again = Stage.ASKED, NEVER
         self._asked[offer.number] = offer
         self._questions.append(
@@ -299,6 +335,7 @@ class Offers:
         self.crowded.clear()
 
     def _drop(self, offer: Offer) -> None:
+        self._left_out = None
         self._uncrowd()
         self.of.pop(offer.job, None)
         if offer.stage is Stage.CLEARED:
@@ -345,13 +382,13 @@ class _Sieve:
         offers = self._offers
         if isinstance(wished, c.GrowJob):
             if not offers.can_ask() or not self._is_beside(record, wished.shares):
-                offers.resting[record.id] = Instant(self._now + NO_ROOM_TO_ASK)
+                offers.rest(record.id, Instant(self._now + NO_ROOM_TO_ASK))
             else:
                 self._ask(record, wished, units)
         elif not offers.can_ask():
             self._put_aside(record)
         elif not self._is_beside(record, wished.shares):
-            offers.crowded.add(record.id)
+            offers.put_aside([record.id], crowded=True)
         else:
             self._ask(record, wished, units)
         offers.restless = True
@@ -377,11 +414,9 @@ class _Sieve:
         """Put a job aside, and all that ask for the same and would have to be asked about, too."""
         offers, cluster = self._offers, self._cluster
         request = cluster.request(record)
-        offers.aside.add(record.id)
-        for _, _, job in cluster.queue.get(request, ()):
-            other = cluster.jobs[JobId(job)]
-            if other.id not in offers.of and offers.chain(cluster, other):
-                offers.aside.add(other.id)
+        others = (cluster.jobs[JobId(job)] for _, _, job in cluster.queue.get(request, ()))
+        alike = [each.id for each in others if each.id not in offers.of and offers.chain(cluster, each)]
+        offers.put_aside([record.id, *alike])
 
 
 def place_in(cluster: Cluster, record: JobRecord) -> int:

@@ -127,7 +127,7 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
             ),
             Parameter(
                 name="FiltersAtOnce",
-                default="4",
+                default="8",
                 doc="how many filters run at once, of each kind",
                 least=1,
                 most=64,

@@ -42,16 +42,21 @@ class PlugIn:
         self._writer: asyncio.StreamWriter | None = None
         self._numbers = itertools.count(1)
         self._turn = asyncio.Lock()
+        self._ready = False  # the plug-in is loaded
 
     async def call(self, call: Call) -> Returned:
         """Call the plug-in about a job, and return what it answered and what it made of the job."""
-        async with self._turn:
-            why = await self._load()
-            if why:
-                return Returned(Answer(How.MISSING, words=why))
+        request = _request(next(self._numbers), call)
+        sent_to = self._send_ahead(request)
+        async with self._turn:  # in the order in which they were sent
+            if sent_to is None or sent_to is not self._process:
+                why = await self._load()
+                if why:
+                    return Returned(Answer(How.MISSING, words=why))
+                self._send(request)
             try:
                 async with asyncio.timeout(call.seconds):
-                    said = await self._ask(_request(next(self._numbers), call))
+                    said = await self._answer()
             except TimeoutError:
                 await self._kill()
                 return Returned(Answer(How.TIMED_OUT))
@@ -59,12 +64,17 @@ class PlugIn:
                 return Returned(await self._died())
         return _returned(said, call)
 
-    async def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        if self._writer is None:
-            raise ConnectionError("the worker is gone")
+    def _send_ahead(self, request: dict[str, Any]) -> "subprocess.Popen[bytes] | None":
+        """Send a request before its turn, so that the worker need not wait for it; return who has it."""
+        if self._ready:
+            self._send(request)
+            return self._process
+        return None
+
+    def _send(self, request: dict[str, Any]) -> None:
         data = msgspec.msgpack.encode(request)
-        self._writer.write(len(data).to_bytes(4, "big") + data)
-        return await self._answer()
+        if self._writer is not None:
+            self._writer.write(len(data).to_bytes(4, "big") + data)
 
     async def _answer(self) -> dict[str, Any]:
         if self._reader is None:
@@ -77,7 +87,7 @@ class PlugIn:
 
     async def _load(self) -> str:
         """Start the worker if there is none; return why the plug-in cannot be used, or an empty string."""
-        if self._process is not None and self._process.poll() is None:
+        if self._ready and self._process is not None and self._process.poll() is None:
             return ""
         await self._kill()
         own, other = socket.socketpair()
@@ -101,6 +111,7 @@ class PlugIn:
             why = f"it ended while it was loaded: {(await self._died()).words}"
         else:
             why = said.get("error", "")
+        self._ready = not why
         if why:
             await self._kill()
         return why
@@ -128,6 +139,7 @@ class PlugIn:
         """End the worker, and all that it has started."""
         if self._writer is not None:
             self._writer.close()
+        self._ready = False
         process, self._process, self._reader, self._writer = self._process, None, None, None
         if process is not None:
             await asyncio.to_thread(_end, process)

@@ -53,6 +53,46 @@ class Asker:
         await asyncio.gather(self._programs.close(), *(each.close() for each in self._plug_ins.values()))
 
 
+class Together:
+    """Lets those through as one who come while others are on their way: one write for all of them."""
+
+    def __init__(self, longest: float) -> None:
+        self._longest = longest
+        self._coming = 0
+        self._here: list[asyncio.Future[None]] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __enter__(self) -> None:
+        """Somebody is on his way."""
+        self._coming += 1
+
+    def __exit__(self, *_: object) -> None:
+        """He is here, or does not come."""
+        self._coming -= 1
+        if not self._coming:
+            self._go()
+
+    async def arrive(self) -> None:
+        """Wait for those who are on their way, but not for long."""
+        if not self._coming:
+            return
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        self._here.append(future)
+        if self._timer is None:
+            self._timer = loop.call_later(self._longest, self._go)
+        await future
+
+    def _go(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        here, self._here = self._here, []
+        for future in here:
+            if not future.done():
+                future.set_result(None)
+
+
 class Turnstile:
     """Lets in as many at once as its limit says now, in the order they came."""
 

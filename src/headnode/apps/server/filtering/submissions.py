@@ -12,7 +12,7 @@ from typing import NamedTuple
 from headnode.adapters.filters.calling import Call
 from headnode.adapters.identity.users import Account
 from headnode.apps.server.desk import Desk
-from headnode.apps.server.filtering.asking import Asker, Turnstile
+from headnode.apps.server.filtering.asking import Asker, Together, Turnstile
 from headnode.apps.server.filtering.papers import changed, write_paper
 from headnode.apps.server.fitting import refuse_unfit
 from headnode.core.filtering.registration import Chain
@@ -33,6 +33,7 @@ from headnode.core.model.user import User
 
 log = logging.getLogger("headnode.filters")
 
+LONGEST_WAIT = 0.01  # seconds that one who has passed waits for others, so that one write serves all
 AFTER_TROUBLE = 1.0  # seconds until the journal is tried again
 
 
@@ -50,6 +51,7 @@ class Submissions:
     def __init__(self, desk: Desk, asker: Asker) -> None:
         self._desk, self._asker = desk, asker
         self._turnstile = Turnstile(lambda: int(desk.engine.settings.number("FiltersAtOnce")))
+        self._together = Together(LONGEST_WAIT)
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting: dict[JobId, list[asyncio.Future[str]]] = {}
 
@@ -138,7 +140,9 @@ class Submissions:
                 return
             spec = self._desk.cluster.written(record)
             chain = submission_filters(self._desk.cluster, spec)
-            passed = await self.through(chain, record, spec, lambda: self._record(job, order) is not None)
+            with self._together:
+                passed = await self.through(chain, record, spec, lambda: self._record(job, order) is not None)
+        await self._together.arrive()
         failed = passed.failed or await self._let_in(job, order, chain, passed.spec)
         if failed and passed.walk.called:
             await self._asker.undo(passed.walk.to_undo(), job, self.seconds)
