@@ -12,7 +12,7 @@ from headnode.core.lifecycle.templates import refuse_broken, shaped, template_na
 from headnode.core.model.errors import BadRequest, NotFound
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant
-from headnode.core.model.template import DEFAULT, JobTemplate
+from headnode.core.model.template import DEFAULT, JobTemplate, encode_template
 from headnode.core.model.user import User
 
 LONGEST_NAME = 64  # characters
@@ -31,7 +31,7 @@ def set_template(cluster: Cluster, command: c.SetTemplate, now: Instant) -> list
     _refuse_own_default(template)
     if cluster.templates.get(template.name.lower()) == template:
         return []
-    return [e.TemplateSet(at=now, template=template, by=command.by.name)]
+    return [e.TemplateSet(at=now, template=encode_template(template), by=command.by.name)]
 
 
 def _refuse_own_default(template: JobTemplate) -> None:

@@ -11,7 +11,6 @@ import msgspec
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.reservation import NodeReservation
-from headnode.core.model.template import JobTemplate
 
 Outcome = Literal["finished", "failed", "canceled"]
 EndState = Literal["finished", "failed", "canceled", "queued"]
@@ -462,9 +461,9 @@ class TokenRevoked(Fact, frozen=True, gc=False):
 
 
 class TemplateSet(Fact, frozen=True, gc=False):
-    """A job template was made, or replaced the one of its name."""
+    """A job template was made, or replaced the one of its name.  `template` is an encoded JobTemplate."""
 
-    template: JobTemplate
+    template: bytes
     by: str = ""
 
 

@@ -36,6 +36,7 @@ from headnode.core.model.dependencies import parents
 from headnode.core.model.errors import Broken
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Seconds
+from headnode.core.model.template import decode_template
 
 _STATES = {state.value: state for state in JobState}  # a look-up costs a tenth of JobState(...)
 
@@ -371,7 +372,8 @@ def _progress(cluster: Cluster, event: e.ProgressSet) -> None:
 
 
 def _template(cluster: Cluster, event: e.TemplateSet) -> None:
-    cluster.templates[event.template.name.lower()] = event.template
+    template = decode_template(event.template)
+    cluster.templates[template.name.lower()] = template
 
 
 def _no_template(cluster: Cluster, event: e.TemplateRemoved) -> None:

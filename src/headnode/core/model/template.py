@@ -65,3 +65,17 @@ class JobTemplate(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
 def said(field: str, value: Any) -> JobSpec:
     """Return the description that says nothing but this."""
     return JobSpec(**{field: value})
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(JobTemplate)
+
+
+def encode_template(template: JobTemplate) -> bytes:
+    """Return the template as events keep it."""
+    return _encoder.encode(template)
+
+
+def decode_template(data: bytes) -> JobTemplate:
+    """Return the template that `data` holds."""
+    return _decoder.decode(data)
