@@ -39,11 +39,11 @@ def folder() -> Iterator[Path]:
         yield Path(made)
 
 
-@pytest.fixture(params=["the groups there are", "no groups"])
+@pytest.fixture(params=["groups", "looks"])
 def scene(folder: Path, request: pytest.FixtureRequest) -> Iterator[Scene]:
     """Return a scene whose agent has control groups, or is a user who has none."""
     scene = Scene(folder)
-    if request.param == "no groups":
+    if request.param == "looks":
         if ROOT:
             as_nobody(scene)
         elif GROUPS.version != "none":
@@ -241,6 +241,23 @@ def test_what_is_launched_on_another_node_is_bound_to_the_processors_of_its_task
     grouped.head.until(lambda: output.exists() and output.read_text().endswith("\n"))
     machine = sorted(os.sched_getaffinity(0))
     assert output.read_text().split() == [str(machine[1]), "|", str(machine[1])]
+
+
+@with_groups
+def test_what_hides_on_another_node_of_its_task_ends_with_the_launch(grouped: Scene) -> None:
+    submit(grouped, "sleep 60", "sleep 60")
+    grouped.head.run(2, (1, 1), processor=1)  # so that the shepherd is not over with the launch
+    route = m.Route(JOB, 1, 1, 1, "7.1.1.1.y", "elsewhere", NODE)
+    hides = "env -i setsid sleep 300 & echo $! > stray; wait"
+    place = (("elsewhere", (0,)), (NODE, (0,)))
+    grouped.head.say(m.Launch(route, hides, str(grouped.work), {}, place))
+    stray = grouped.work / "stray"
+    grouped.head.until(lambda: stray.exists() and stray.read_text().strip())
+    hidden = int(stray.read_text())
+    parent = int(Path(f"/proc/{hidden}/stat").read_text().rpartition(")")[2].split()[1])
+    os.kill(parent, signal.SIGKILL)  # the hidden one is left alone
+    grouped.head.say(m.EndLaunched(JOB, 1, 1, 1))
+    grouped.head.until(lambda: not alive(hidden))
 
 
 # Processes.

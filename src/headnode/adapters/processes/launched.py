@@ -7,6 +7,7 @@ its parent, forked from the shepherd, that passes on what the command reads and 
 import contextlib
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterable
 from typing import NamedTuple, NoReturn
@@ -22,6 +23,7 @@ from headnode.adapters.processes.launcher import (
     say_exit,
 )
 from headnode.adapters.processes.piped import Piped, login_shell
+from headnode.adapters.processes.task_groups import Group, Groups, NoGroup
 from headnode.adapters.processes.terminal import Terminal
 
 MARKER = "HEADNODE_LAUNCHED"  # which launch a process belongs to
@@ -52,8 +54,11 @@ class Order(NamedTuple):
 class Launches:
     """What was launched here, until it is told to be over: daemons outlive the commands that start them."""
 
-    def __init__(self, run_directory: int) -> None:
-        self._run = run_directory
+    def __init__(self, run_directory: int, groups: Groups | None = None) -> None:
+        self._run, self._groups = run_directory, groups
+        self._lodged: dict[
+            str, tuple[str, Group]
+        ] = {}  # by number: the task's marker, and a group of its own
         self._parents: dict[str, int] = {}  # by number; our process, which may have ended
         self._alive: set[int] = set()  # those of our processes that have not been reaped
         self._force_at: dict[str, float] = {}
@@ -67,11 +72,26 @@ class Launches:
         """
         if order.number in self._parents:
             return
+        group = self._lodge(order)
         process = os.fork()
         if process == 0:
-            _be_parent(self._run, order)
+            _be_parent(self._run, order, () if group is None else tuple(group.entrances))
+        if group is not None:
+            group.entered()
         self._parents[order.number] = process
         self._alive.add(process)
+
+    def _lodge(self, order: Order) -> Group | None:
+        """Return a group for a launch, so that nothing gets away from it; None where there is none to be had."""
+        if self._groups is None:
+            return None
+        try:
+            group = self._groups.make(None, None, order.processors)
+        except NoGroup as why:
+            print(f"a launched command has no group: {why}", file=sys.stderr)  # noqa: T201 (the shepherds' log)
+            return None
+        self._lodged[order.number] = (f"{TASK}={order.environment.get(TASK, '')}", group)
+        return group
 
     def reaped(self, process: int) -> None:
         """A child of this process has ended."""
@@ -122,8 +142,11 @@ class Launches:
         ]
         if parent in self._alive:
             roots.append(parent)
-        members = process_tree.descendants(roots, picture)
+        lodged = [each for each, (task, _) in self._lodged.items() if number in (each, task)]
+        grouped = {process for each in lodged for process in self._lodged[each][1].members()}
+        members = process_tree.descendants(roots, picture) | (grouped & picture.keys())
         if not members:
+            self._give_up(lodged)
             self._parents.pop(number, None)
             del self._force_at[number]
             self._asked.discard(number)
@@ -134,10 +157,19 @@ class Launches:
             process_tree.send(members - {parent}, signal.SIGTERM)
             process_tree.send(members, signal.SIGCONT)
 
+    def _give_up(self, lodged: list[str]) -> None:
+        for number in lodged:
+            _, group = self._lodged.pop(number)
+            if self._groups is not None:
+                self._groups.remove(group)
 
-def _be_parent(run_directory: int, order: Order) -> NoReturn:
+
+def _be_parent(run_directory: int, order: Order, entrances: tuple[int, ...]) -> NoReturn:
     """Be the parent of the command; never return into the shepherd."""
     try:
+        with contextlib.suppress(OSError):  # before Linux 5.16 a user may not
+            for entrance in entrances:
+                os.write(entrance, b"0")
         signal.set_wakeup_fd(-1)
         for each in _ANSWERED_AS_USUAL:
             signal.signal(each, signal.SIG_DFL)

@@ -61,7 +61,7 @@ class Shepherd:
         self._lanes, self._suspension = Lanes(), Suspension(freezer)
         self._endings = Endings(self._lodging.kill)
         self._memory, self._removals = MemoryWatch(), Removals()
-        self._launches, self._lease = Launches(run_directory), Lease()
+        self._launches, self._lease = Launches(run_directory, groups), Lease()
         self._limits: list[tuple[float, Key]] = []
         self._records: list[Sequence[Any]] = []  # to be written down
         self._untold: list[EndedRecord] = []  # written down, not yet told
