@@ -21,16 +21,19 @@ from headnode.adapters.nodes import messages as m
 from headnode.adapters.nodes.encryption import keep_buffers_small
 from headnode.adapters.nodes.framing import frame
 from headnode.adapters.nodes.identity import Identity, read_invitation
+from headnode.adapters.nodes.tables import digest_of_holdings
 from headnode.apps.client.client import Client
 from headnode.core.model.node import NodeFacts
+from headnode.core.model.quantities import Seconds
 from heads import head, machine
 
 AGENTS = int(os.environ.get("AGENTS", "2000"))
 LOST = AGENTS // 4
 AT_ONCE = 50  # that join at the same time
-HEARTBEAT = 30.0  # seconds, the default
+HEARTBEAT = 15.0  # seconds: three times in a lease of the default length
 STEADY = 60.0  # seconds over which heartbeats are counted
 
+_hearing: set["asyncio.Task[None]"] = set()
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -39,16 +42,26 @@ async def live(number: int, directory: Path, invitation: str, writers: list[asyn
     facts = NodeFacts(name=f"n{number:04}", processors=16, memory=65536, boot_id="b")
     identity = Identity(directory / facts.name)
     await identity.join(read_invitation(invitation), facts)
-    _, writer = await identity.dial()
+    reader, writer = await identity.dial()
     writer.write(frame(_encode(m.Hello(protocol=m.PROTOCOL, facts=facts))))
     writers.append(writer)
+    _hearing.add(asyncio.create_task(hear(reader)))
+
+
+async def hear(reader: asyncio.StreamReader) -> None:
+    """Take in the answers to heartbeats."""
+    with contextlib.suppress(OSError):
+        while await reader.read(4096):
+            pass
 
 
 async def beat(writer: asyncio.StreamWriter, delay: float) -> None:
     """Say that we live, for ever."""
     await asyncio.sleep(delay)
+    number, digest = 0, digest_of_holdings(m.Table(number=0))
     while not writer.is_closing():
-        writer.write(frame(_encode(m.Heartbeat())))
+        number += 1
+        writer.write(frame(_encode(m.Heartbeat(number=number, digest=digest, lease=Seconds(45.0)))))
         await asyncio.sleep(HEARTBEAT)
 
 

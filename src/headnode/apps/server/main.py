@@ -141,9 +141,9 @@ class Head:
 
     async def _nobody_is_here(self) -> None:
         """No node has dialled yet: say so, and each that does will be reachable again."""
-        for name, node in list(self.engine.cluster.nodes.items()):
-            if node.state in (NodeState.READY, NodeState.PAUSED):
-                await self.inbox.ask(c.NodeVanished(node=name))
+        here = (NodeState.READY, NodeState.PAUSED)
+        names = [name for name, node in self.engine.cluster.nodes.items() if node.state in here]
+        await asyncio.gather(*(self.inbox.ask(c.NodeVanished(node=name)) for name in names))
 
     @contextlib.asynccontextmanager
     async def _serving(self) -> AsyncIterator[None]:

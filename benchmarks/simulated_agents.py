@@ -1,0 +1,102 @@
+"""Agents that run nothing and say that they do, over connections of their own as real ones have.
+
+Run alone, this prints nothing: the other files use it.
+"""
+
+import asyncio
+import contextlib
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from headnode.adapters.nodes import messages as m
+from headnode.adapters.nodes.framing import frame, read_frame
+from headnode.adapters.nodes.identity import Identity, read_invitation
+from headnode.adapters.nodes.tables import digest_of_holdings
+from headnode.core.model.node import NodeFacts
+from headnode.core.model.quantities import Instant, JobId
+
+REDIAL = 0.15  # seconds, as real ones
+SOON = 0.05  # seconds after a question until the next heartbeat, to see whether it is answered
+
+_encode = msgspec.msgpack.Encoder().encode
+_decoder: msgspec.msgpack.Decoder[m.FromHead] = msgspec.msgpack.Decoder(m.FromHead)
+
+
+class SimulatedAgent:
+    """One agent.  What it is told to run has begun at once, and never ends."""
+
+    def __init__(self, name: str, processors: int, directory: Path, agrees: Callable[[], None]) -> None:
+        """`agrees` is called for each heartbeat whose digest was what the head expects."""
+        self.facts = NodeFacts(name=name, processors=processors, memory=65536, boot_id="b")
+        self.writer: asyncio.StreamWriter | None = None
+        self.beats = 30.0  # seconds between two heartbeats, when nobody says another
+        self._identity = Identity(directory / name)
+        self._live: dict[tuple[JobId, int, int], m.Live] = {}
+        self._opened: dict[JobId, int] = {}
+        self._number, self._asked = 0, 0
+        self._agrees = agrees
+
+    async def join(self, invitation: str) -> None:
+        """Join the cluster."""
+        await self._identity.join(read_invitation(invitation), self.facts)
+
+    async def live(self) -> None:
+        """Dial and obey for ever."""
+        while True:
+            with contextlib.suppress(OSError):
+                await self._converse()
+            await asyncio.sleep(REDIAL)
+
+    async def _converse(self) -> None:
+        reader, self.writer = await self._identity.dial()
+        self._say(m.Hello(protocol=m.PROTOCOL, facts=self.facts, **self._holdings()))
+        while (data := await read_frame(reader, m.LARGEST_MESSAGE)) is not None:
+            self._obey(_decoder.decode(data), data)
+
+    def _say(self, message: m.FromAgent) -> None:
+        if self.writer is not None and not self.writer.is_closing():
+            self.writer.write(frame(_encode(message)))
+
+    def _holdings(self) -> dict[str, Any]:
+        return {
+            "open_jobs": tuple(self._opened),
+            "live": tuple(self._live.values()),
+            "opened": tuple(self._opened.items()),
+        }
+
+    def _obey(self, message: m.FromHead, data: bytes) -> None:
+        match message:
+            case m.Welcome():
+                self.beat()
+            case m.OpenJob(job=job):
+                self._opened[job] = zlib.crc32(data)
+            case m.Run():
+                self._run(message)
+            case m.CloseJob(job=job):
+                self._opened.pop(job, None)
+                self._say(m.JobClosed(job=job))
+            case m.TellTable(number=number):
+                self._asked = self._number
+                self._say(m.Table(number=number, **self._holdings()))
+                asyncio.get_running_loop().call_later(SOON, self.beat)
+            case m.Heard(number=number):
+                if number != self._asked:
+                    self._agrees()
+
+    def _run(self, message: m.Run) -> None:
+        at = Instant(1.0)
+        for instance, attempt in message.attempts:
+            key = (message.job, message.task, instance)
+            self._live[key] = m.Live(*key, attempt, True, at)
+        begun = tuple(m.Begun(message.task, *who, at) for who in message.attempts)
+        self._say(m.Started(job=message.job, begun=begun))
+
+    def beat(self) -> None:
+        """Say that we live."""
+        self._number += 1
+        digest = digest_of_holdings(m.Table(number=0, **self._holdings()))
+        self._say(m.Heartbeat(number=self._number, digest=digest))
