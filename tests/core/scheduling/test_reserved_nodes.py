@@ -9,6 +9,7 @@ from headnode.core.model.job import JobRequest, UnitType
 from headnode.core.scheduling.decision import Plan, Why
 from headnode.core.scheduling.lawful import unlawful
 from headnode.core.scheduling.policies import POLICIES
+from headnode.core.scheduling.reasons import never_fits
 from headnode.core.scheduling.view import View
 from headnode.engine.course import run_course, to_the_limits
 from headnode.testing.scenes import kept_for
@@ -248,3 +249,13 @@ def test_the_reason_says_why_a_job_does_not_run_in_its_reservation(request_: Job
     view = scene([node("a", 2, kept=[kept_for("r", 10, 20)]), node("b", 2)], [], [(1, request_)])
     for policy in ALL:
         assert text in [each.text for each in POLICIES[policy](view).waits[request_].reasons], policy
+
+
+def test_a_job_that_is_longer_than_its_reservation_can_never_run_and_one_as_long_can() -> None:
+    for begins in (-5, 10):
+        nodes = [node("a", 2, kept=[kept_for("r", begins, begins + 20)])]
+        left = 20 if begins > 0 else 15
+        for minutes, can in ((left, True), (left + 1, False)):
+            ask = inside(1, minutes)
+            never = never_fits(ask, scene(nodes).nodes)
+            assert bool(never) is not can, (begins, minutes)

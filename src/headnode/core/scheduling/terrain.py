@@ -1,5 +1,6 @@
 """The nodes of a view, numbered, with everything about them that a pass does not change."""
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
@@ -8,7 +9,13 @@ from headnode.core.model.job import JobRequest, NodeGroupOp, OrderKey, Part, Uni
 from headnode.core.model.node import NodeFacts, NodeState
 from headnode.core.model.quantities import JobId
 from headnode.core.scheduling.node_view import NodeView
-from headnode.core.scheduling.reserved_times import Access, ever_takes, objection_in_words, takes
+from headnode.core.scheduling.reserved_times import (
+    Access,
+    ever_takes,
+    instants_of,
+    objection_in_words,
+    takes,
+)
 from headnode.core.scheduling.suitability import (
     Rules,
     fold,
@@ -51,6 +58,7 @@ class Terrain:
         self.closing = any(left < inf for left in self.open_for)
         self.reserved = [node.reserved for node in nodes.values()]
         self.reserving = any(self.reserved)
+        self._edges = sorted(instants_of(self.reserved)) if self.reserving else []
         self.changes = self.closing or self.reserving  # with time, though nothing happens
         self._at_any_time = reopened
         self.processors = [node.processors for node in self.facts]
@@ -104,6 +112,17 @@ class Terrain:
             return None
         return Access(request.reservation, request.welcome, request.run_time)
 
+    def _now_alike(self, request: JobRequest) -> Access:
+        """Return the access with the longest time that meets the same reservations, if it begins now.
+
+        So requests of many run times have the same candidates.
+        """
+        if self._at_any_time:
+            return Access(request.reservation, request.welcome, request.run_time)
+        place = bisect_left(self._edges, request.run_time)
+        lasts = self._edges[place] if place < len(self._edges) else inf
+        return Access(request.reservation, request.welcome, lasts)
+
     def takes(self, number: int, access: Access, begin: float) -> bool:
         """Return whether a node takes the job, as far as reservations go, so long from now (seconds)."""
         if self._at_any_time:
@@ -135,7 +154,7 @@ class Terrain:
     def _rules_of(self, request: JobRequest) -> Rules:
         rules = rules_of(request)
         if self.reserving or request.reservation:
-            rules = rules._replace(access=self.access(request))
+            rules = rules._replace(access=self._now_alike(request))
         return rules._replace(lasts=request.run_time) if self.closing else rules
 
     def closes_too_soon(self, number: int, lasts: float) -> bool:
