@@ -82,7 +82,7 @@ class Launches:
         self._alive.add(process)
 
     def _lodge(self, order: Order) -> Group | None:
-        """Return a group for a launch, so that nothing gets away from it; None where there is none to be had."""
+        """Return a group for a launch, so that nothing gets away from it; None where there is none."""
         if self._groups is None:
             return None
         try:

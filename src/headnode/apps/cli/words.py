@@ -68,7 +68,7 @@ def amount(number: int | None) -> str:
     """Write a number of bytes in the unit that suits it; "" for none.
 
     >>> amount(0), amount(900), amount(11_344), amount(3_500_000_000)
-    ('', '1 kB', '11 kB', '3.3 GB')
+    ('', '1 kB', '12 kB', '3.3 GB')
     """
     return memory(-(-number // 1024)) if number else ""
 
