@@ -253,6 +253,29 @@ def test_a_sweep_is_written_out_where_its_texts_differ_and_counted_where_they_do
     assert listed(JobSpec(tasks=(huge,)), Kind.NOT_SUPPORTED) == ["kind"]
 
 
+def test_an_alternative_of_size_and_run_time_comes_back_where_the_own_size_was_calculated() -> None:
+    larger = TaskAlternative(minimum=4, maximum=4)
+    asks = Alternative(minimum=4, maximum=4, run_time=Seconds(300.0), tasks=(larger,))
+    task = TaskSpec(command="/bin/a", minimum=2, maximum=2)
+    for alternative in (asks, Alternative(run_time=Seconds(300.0), tasks=(larger,))):
+        spec = JobSpec(run_time=Seconds(600.0), tasks=(task,), alternatives=(alternative,))
+        document, report = document_of(spec)
+        (back,) = jobs_in(document).jobs
+        assert (back.minimum, back.maximum, back.run_time, back.alternatives) == (2, 2, 600, (asks,))
+        fields = ["minimum", "maximum", *(["alternatives"] if alternative is not asks else [])]
+        assert [(item.kind, item.what.partition(":")[0]) for item in report] == [
+            (Kind.TRANSLATED, field) for field in fields
+        ]
+
+
+def test_what_cannot_be_said_of_alternatives_is_told_once() -> None:
+    tasks = (TaskSpec(command="/bin/a"), TaskSpec(command="/bin/b"))
+    both = Alternative(run_time=Seconds(300.0), tasks=(TaskAlternative(maximum=4), TaskAlternative()))
+    spec = JobSpec(run_time=Seconds(600.0), tasks=tasks, together=True, alternatives=(both,))
+    _, report = document_of(spec)
+    assert [item.what.partition(":")[0] for item in report].count("alternatives") == 1
+
+
 def test_a_plain_job_is_a_plain_document() -> None:
     spec = JobSpec(
         name="n", minimum=2, maximum=4, tasks=(TaskSpec(command="/bin/x a", minimum=2, maximum=4),)

@@ -4,7 +4,7 @@ Source: SSS 3.1.0, "Job and JobDefaults"; its examples.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
 
 from msgspec.structs import replace
@@ -22,7 +22,7 @@ from headnode.core.formats.sss.meaning.links import dependency
 from headnode.core.formats.sss.meaning.losses import Texts, tell_losses
 from headnode.core.formats.sss.meaning.placing import distribution_back
 from headnode.core.formats.sss.meaning.simple import environment, ordered, own_words
-from headnode.core.formats.sss.meaning.sizes_back import is_plain, placed
+from headnode.core.formats.sss.meaning.sizes_back import is_plain, placed, sized_by_task
 from headnode.core.formats.sss.meaning.task_writing import run_of, task_group
 from headnode.core.formats.sss.meaning.telling import holds_back
 from headnode.core.formats.sss.meaning.wishes import Wishes
@@ -34,7 +34,7 @@ from headnode.core.formats.sss.versions import Version
 from headnode.core.model.alternatives import chosen
 from headnode.core.model.dependencies import dependencies
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.job import Alternative, JobSpec
+from headnode.core.model.job import Alternative, JobSpec, TaskAlternative
 from headnode.core.model.quantities import Instant
 from headnode.core.model.task import TaskSpec, TaskType
 
@@ -45,6 +45,7 @@ WRITTEN = (TaskType.BASIC, TaskType.SWEEP)
 """The kinds of tasks that have a task group."""
 
 _TEXTS = ("name", "description", "job_group", "project", "reservation", "template", "run_as", "email")
+_IN_ALTERNATIVES = [field for field in Alternative.__struct_fields__ if field != "tasks"]
 _MANY = {"Extension", "Dependency", "NotificationList"}
 
 
@@ -67,8 +68,9 @@ def written_job(spec: JobSpec, identifier: str, findings: Findings, *, described
 
     `described` is whether its group says its description.
     """
-    job = _Writer(spec, findings).job(identifier)
-    if spec.alternatives:
+    writer = _Writer(spec, findings)
+    job = writer.job(identifier)
+    if spec.alternatives and not writer.told:
         _tell_alternatives(spec, job, findings)
     if described or not spec.description:
         return job
@@ -91,21 +93,40 @@ def around(specs: Sequence[JobSpec], jobs: Sequence[Job], name: str, *, describe
 def _tell_alternatives(spec: JobSpec, job: Job, findings: Findings) -> None:
     """Tell when the alternatives of a job do not come back from its document as they are."""
     back = _back(job)
-    if back == spec.alternatives:
+    number = len(back.alternatives)
+    if back.alternatives == spec.alternatives:
         return
-    what = f"alternatives: there are {len(back)}, not the {len(spec.alternatives)} that there were"
-    if len(back) == len(spec.alternatives):
-        what = "alternatives: not all that differs in them can be said"
-    findings.add(Kind.APPROXIMATED, "job", what)
+    if number != len(spec.alternatives):
+        what = f"alternatives: {number} can be said, of the {len(spec.alternatives)} that there were"
+        findings.add(Kind.APPROXIMATED, "job", what)
+    elif all(_same_sizes(chosen(spec, option), chosen(back, option)) for option in range(number + 1)):
+        findings.add(Kind.TRANSLATED, "job", "alternatives: the sizes that were calculated are said in them")
+    else:
+        findings.add(Kind.APPROXIMATED, "job", "alternatives: not all that differs in them can be said")
 
 
-def _back(job: Job) -> tuple[Alternative, ...]:
-    """Return the alternatives that a written job has; none when what it asks for contradicts itself."""
+def _same_sizes(one: JobSpec, back: JobSpec) -> bool:
+    """Whether a job came back as it was, but for sizes that were calculated."""
+    asked = sized_by_task(one, _written(one))
+    if len(asked.tasks) != len(back.tasks):
+        return False
+    return _says_same(asked, back, _IN_ALTERNATIVES) and all(
+        _says_same(task, other, TaskAlternative.__struct_fields__)
+        for task, other in zip(asked.tasks, back.tasks, strict=True)
+    )
+
+
+def _says_same(one: JobSpec | TaskSpec, other: JobSpec | TaskSpec, fields: Iterable[str]) -> bool:
+    return all(getattr(one, field) == getattr(other, field) for field in fields)
+
+
+def _back(job: Job) -> JobSpec:
+    """Return the job that was written; nothing when what it asks for contradicts itself."""
     try:
         (again,) = jobs_in(Document(entries=(job,))).jobs
     except BadRequest:
-        return ()
-    return again.alternatives
+        return JobSpec()
+    return again
 
 
 class _Writer:
@@ -114,6 +135,7 @@ class _Writer:
     def __init__(self, spec: JobSpec, findings: Findings) -> None:
         self._spec = spec
         self.findings = findings
+        self.told = False  # whether it was told what became of alternatives
 
     def job(self, identifier: str) -> Job:
         """Return the job."""
@@ -123,6 +145,11 @@ class _Writer:
         kept = kept_job(_own_extensions(spec), "job", findings)
         variants = [chosen(spec, option) for option in range(len(spec.alternatives) + 1)]
         alone = all(is_plain(one, _written(one)) for one in variants)
+        sized = [sized_by_task(one, _written(one)) for one in variants] if spec.alternatives else []
+        if sized and not alone and all(is_plain(one, _written(one)) for one in sized):
+            variants, alone = sized, True
+            for field in ("minimum", "maximum"):
+                findings.add(Kind.TRANSLATED, "job", f"{field}: it is said, since alternatives have others")
         self._tell_together(tasks, alone=alone)
         scopes = self._scopes(variants, alone=alone)
         asked = asked_back(scopes[0], kept, Place.JOB, "job", findings)
@@ -143,6 +170,7 @@ class _Writer:
             return ways
         what = "alternatives: they change the job and its tasks together, which SSS cannot say"
         self.findings.add(Kind.NOT_SUPPORTED, "job", what)
+        self.told = True
         return [[each] for each in first]
 
     def _tell_together(self, tasks: tuple[TaskSpec, ...], *, alone: bool) -> None:

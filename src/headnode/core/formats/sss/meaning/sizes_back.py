@@ -5,6 +5,8 @@ Source: SSS 3.1.0, Tables 25-2 (NodeCount), 25-4 (Processors) and 25-5 (TaskCoun
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from headnode.core.formats.fidelity import Kind
 from headnode.core.formats.sss.meaning.findings import Findings
 from headnode.core.formats.sss.meaning.wishes import Bounds
@@ -64,6 +66,13 @@ def is_plain(spec: JobSpec, tasks: tuple[TaskSpec, ...]) -> bool:
         return True
     open_ended = (spec.minimum, spec.maximum, task.minimum, task.maximum) == (None, None, 1, 1)
     return open_ended and spec.unit is not UnitType.NODE and not spec.single_node
+
+
+def sized_by_task(spec: JobSpec, tasks: tuple[TaskSpec, ...]) -> JobSpec:
+    """Return a job whose size, left to be calculated, is said: that of its only task."""
+    if len(tasks) != 1 or tasks[0].kind is not TaskType.BASIC or (spec.minimum, spec.maximum) != (None, None):
+        return spec
+    return replace(spec, minimum=tasks[0].minimum, maximum=tasks[0].maximum)
 
 
 def of_task(spec: JobSpec, task: TaskSpec) -> Fields:
