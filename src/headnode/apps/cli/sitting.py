@@ -59,7 +59,7 @@ def size_of_terminal() -> tuple[int, int, str]:
     if not os.isatty(0):
         return 0, 0, ""
     size = os.get_terminal_size(0)
-    return max(size.lines, 1), max(size.columns, 1), os.environ.get("TERM", "dumb").replace(" ", "")
+    return size.lines or 24, size.columns or 80, os.environ.get("TERM", "dumb").replace(" ", "")
 
 
 def sit(conversation: Conversation) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from headnode.apps.client.json_text import read_json, write_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 LARGEST_FRAME = 64 * 1024 * 1024  # bytes
@@ -22,8 +23,9 @@ PATIENCE = 60.0  # seconds without a sign from the head before a single question
 class Connection:
     """Sends requests and yields answers.  Not to be shared between threads."""
 
-    def __init__(self, socket: Socket) -> None:
-        self._socket = socket
+    def __init__(self, socket: Socket, buffered: "Callable[[], int]" = int) -> None:
+        """`buffered` returns how many bytes the socket holds that it has read already: encrypted ones do."""
+        self._socket, self._buffered = socket, buffered
 
     @classmethod
     def to(cls, socket_path: str) -> "Connection":
@@ -71,7 +73,7 @@ class Connection:
     @property
     def pending(self) -> bool:
         """Whether something has been read from the descriptor that `receive` has not returned yet."""
-        return False
+        return self._buffered() > 0
 
     def close(self) -> None:
         """Hang up."""

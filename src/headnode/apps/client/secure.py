@@ -64,7 +64,7 @@ def dial(host: str, port: int, authority: str) -> Connection:
     if secure.selected_alpn_protocol() != CLIENT:
         secure.close()
         raise head_away(address, "it serves no clients of other machines")
-    return Connection(secure)
+    return Connection(secure, secure.pending)
 
 
 def ask(connection: Connection, question: dict[str, Any], address: str) -> dict[str, Any]:
