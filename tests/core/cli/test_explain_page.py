@@ -164,6 +164,15 @@ def test_what_holds_a_job_outside_the_line_is_told_apart_from_what_is_in_its_way
     assert "hn job modify 42 /holduntil:" in text
 
 
+@pytest.mark.parametrize(
+    ("name", "who"),
+    [("data", "- release it: "), ("Operator", "- only operators and administrators release it: ")],
+)
+def test_who_may_release_a_hold_is_told_with_how(name: str, who: str) -> None:
+    text = page(told(reason("hold", "it has a hold", name)), WAITING, now=NOW)
+    assert f"{who}hn job release 42 --name {name}" in text
+
+
 def test_parents_that_failed_are_to_be_run_again_and_others_to_be_looked_at() -> None:
     explanation = told(
         reason("dependency", "it waits for job 7 to finish, which failed", "7"),

@@ -153,7 +153,8 @@ COMMANDS = (
             "/numprocessors, /numnodes and /numsockets count for the job and its task; the instances of a "
             "/parametric sweep take one each.",
             "With --dry-run the head checks the job as if it was submitted, and tells what would become of "
-            "it; exit status 0: it would be taken, 1: it would be refused, 2: what was written is wrong.",
+            "it; exit status 0: it would be taken, 1: it would be refused, 2: what was written is "
+            "wrong, or could never run on this cluster.",
             "With --wait, Ctrl-C ends the waiting, not the job.",
             "The jobs of a file with several are submitted in one step, all of them or none, and wait for "
             "each other as it says; --wait is then as 'hn job wait --group'.",

@@ -46,12 +46,21 @@ def _about_hold(told: "Told") -> list[str]:
         return []
     holds = [reason for reason in told["reasons"] if reason["why"] == "hold"]
     named = [reason["what"] for reason in holds if reason.get("what") not in (None, "", SUSPENDED)]
-    points = [f"release it: hn job release {told['job']} --name {quote(name)}" for name in named]
+    points = [_release(told["job"], name) for name in named]
     if any(not reason.get("what") for reason in holds):
         points.append(f"lift the hold: hn job modify {told['job']} /holduntil:")
     if any(reason.get("what") == SUSPENDED for reason in holds):
         points.append(f"let it go on: hn job resume {told['job']}")
     return points
+
+
+def _release(job: int, name: str) -> str:
+    """Say who releases a hold, and how: not everybody may release those of operators."""
+    from headnode.core.model.holds import PRIVILEGED_HOLDS
+
+    command = f"hn job release {job} --name {quote(name)}"
+    above = name.casefold() in PRIVILEGED_HOLDS
+    return f"only operators and administrators release it: {command}" if above else f"release it: {command}"
 
 
 def _about_parents(told: "Told") -> list[str]:
