@@ -23,7 +23,7 @@ from headnode.engine.picture import Picture
 from headnode.engine.ports import Clock, Journal
 from headnode.engine.recovery import ended_job, recover, save
 from headnode.engine.settings import Settings
-from headnode.engine.trying_out import starts_on_paused
+from headnode.engine.trying_out import has_paused, starts_on_paused
 
 log = logging.getLogger("headnode.engine")
 
@@ -162,12 +162,10 @@ class Engine:
             self.last_plan = None
             return
         began = self.clock.now()
-        view = self.view(now)
-        plan = self.last_plan = self._planned(view)
+        plan = self.last_plan = self.plan(now)
         self._planned_by = self.settings.text("SchedulingPolicy")
         self._picture.freed, self.cluster.let_go = False, False
-        tried = replace(plan, starts=(*plan.starts, *starts_on_paused(self.cluster, view)))
-        for command in self.offers.sift(tried, self.cluster, now):
+        for command in self.offers.sift(self._with_tries(plan, now), self.cluster, now):
             answer = self._think(command, now, facts)
             self.offers.settled(command, answer)
             if isinstance(answer, Refused):
@@ -194,11 +192,14 @@ class Engine:
 
     def plan(self, now: Instant) -> Plan:
         """Return what the policy would do now."""
-        return self._planned(self.view(now))
-
-    def _planned(self, view: View) -> Plan:
-        view = constrain(view, self.offers, self.cluster)
+        view = constrain(self.view(now), self.offers, self.cluster)
         return self.policies[self.settings.text("SchedulingPolicy")](view)
+
+    def _with_tries(self, plan: Plan, now: Instant) -> Plan:
+        """Return a plan with the starts on paused nodes, which policies know nothing of."""
+        if not has_paused(self.cluster):
+            return plan
+        return replace(plan, starts=(*plan.starts, *starts_on_paused(self.cluster, self.view(now))))
 
     def _record(self, facts: list[Event]) -> None:
         alive, ended = self.cluster.jobs, []

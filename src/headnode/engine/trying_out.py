@@ -18,13 +18,18 @@ from headnode.core.scheduling.priority_fcfs import plan
 from headnode.core.scheduling.view import RunningJob, View, WaitingClass
 
 
+def has_paused(cluster: Cluster) -> bool:
+    """Return whether a node is paused."""
+    return any(node.state is NodeState.PAUSED for node in cluster.nodes.values())
+
+
 def starts_on_paused(cluster: Cluster, view: View) -> tuple[Start, ...]:
     """Return the starts of administrators' jobs on paused nodes, in the order of the queue.
 
-    Cost:  O(nodes) where none is paused; else O(kinds of waiting job), and a plan of those that qualify.
+    Cost:  O(nodes and kinds of waiting job), and a plan of those that qualify.
     """
     paused = {name.casefold() for name, node in cluster.nodes.items() if node.state is NodeState.PAUSED}
-    queue = list(_waiting(cluster, view, paused)) if paused else []
+    queue = list(_waiting(cluster, view, paused))
     if not queue:
         return ()
     nodes = {name: _opened(cluster, name, node, view) for name, node in view.nodes.items()}
