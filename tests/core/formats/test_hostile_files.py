@@ -2,14 +2,15 @@
 
 import time
 from contextlib import suppress
+from json import dumps
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from headnode.core.formats import native_form
 from headnode.core.formats.compute_cluster_xml import DIALECTS, HPC, locate, read_job, write_job
 from headnode.core.formats.dialects import read
-from headnode.core.formats.native import read_job_json
 from headnode.core.formats.terms import JOB_TERMS, TASK_TERMS, read_job_terms, read_task_terms
 from headnode.core.model.checks import check
 from headnode.core.model.errors import BadRequest
@@ -128,7 +129,8 @@ json = st.recursive(
 @MANY
 def test_any_json_is_read_or_refused_and_can_be_checked(found: object) -> None:
     with suppress(BadRequest):
-        check(read_job_json(found))
+        for spec in native_form.read_jobs(dumps(found))[0].jobs:
+            check(spec)
 
 
 @pytest.mark.parametrize(

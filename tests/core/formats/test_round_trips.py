@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from headnode.core.formats.compute_cluster_xml import CCS, DIALECTS, HPC, HPC_2008, read_job, write_job
 from headnode.core.formats.fidelity import losses
-from headnode.core.formats.native import read_job_json, write_job_json
 from headnode.core.model.job import JobSpec
 
 from .shared import SAMPLES, needs_samples
@@ -31,13 +30,6 @@ def back(spec: JobSpec, dialect: str) -> JobSpec:
 def test_every_job_a_dialect_can_say_survives_it(dialect: str, data: st.DataObject) -> None:
     spec = data.draw(jobs(dialect))
     assert back(spec, dialect) == spec
-
-
-@given(data=st.data())
-@MANY
-def test_the_native_form_keeps_every_job(data: st.DataObject) -> None:
-    spec = data.draw(jobs(HPC))
-    assert read_job_json(write_job_json(spec)) == spec
 
 
 @needs_samples
