@@ -289,7 +289,6 @@ def test_special_tasks_are_added_only_before_the_job_is_submitted() -> None:
     [
         ({"depends_on": ("z",)}, "dependencies"),
         ({"required_nodes": ("node1",)}, "required nodes"),
-        ({"rerunnable": True}, "the option rerunnable"),
         ({"group": 3}, "a group"),
         ({"minimum": 2, "maximum": 2}, "a size"),
         ({"node_group": "g"}, "a node group"),
@@ -302,6 +301,18 @@ def test_what_a_preparing_or_releasing_task_cannot_have_is_refused_by_name(
     special = TaskSpec(command="x", kind=kind, **wrong)  # type: ignore[arg-type]
     with pytest.raises(BadRequest, match=f"a {kind.value} task, has {what}"):
         World(1).submit(special, TaskSpec(name="z", command="x"))
+
+
+def test_no_instance_of_a_special_task_runs_twice_even_if_its_file_says_that_it_may() -> None:
+    world = World(1)
+    prep = TaskSpec(command="prepare", kind=TaskType.NODE_PREP, rerunnable=True)
+    job = world.submit(prep, TRUE)
+    world.end(job, 1, kind="lost")
+    assert world.record(job).state is JobState.FAILED
+    other = world.submit(prep, TRUE)
+    world.end(other, 1)
+    with pytest.raises(WrongState, match="none of its instances runs twice"):
+        world.do(c.RequeueTask(by=ROOT, job=other, task=1, instance=1))
 
 
 def test_two_tasks_that_prepare_are_one_too_many() -> None:

@@ -132,7 +132,7 @@ def test_a_service_is_alone_with_what_prepares_and_releases_its_nodes() -> None:
         world.do(c.ModifyJob(by=ROOT, job=running, spec=spec, fields=("tasks",)))
 
 
-@pytest.mark.parametrize("wrong", [{"rerunnable": True}, {"depends_on": ("a",)}, {"group": 2}])
+@pytest.mark.parametrize("wrong", [{"depends_on": ("a",)}, {"group": 2}])
 def test_what_a_service_cannot_have_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(BadRequest, match="a service task, has"):
         World(1).submit(TaskSpec(command="x", kind=TaskType.SERVICE, **wrong))  # type: ignore[arg-type]

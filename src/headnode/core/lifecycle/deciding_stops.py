@@ -18,7 +18,7 @@ from headnode.core.model.errors import BadRequest, NotFound, WrongState
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant, format_run_time
 from headnode.core.model.ranges import Ranges
-from headnode.core.model.task import PREPARING
+from headnode.core.model.task import PREPARING, SPECIAL
 
 LONGEST_MESSAGE = 320  # characters; Compute Cluster's width of a message
 
@@ -237,6 +237,12 @@ def requeue_task(cluster: Cluster, command: c.RequeueTask, now: Instant) -> list
             code="job-not-active",
             what=f"job {record.id} is {record.state.value}, so none of its tasks can be requeued",
             fix=f"requeue the job: hn job requeue {record.id}",
+        )
+    if task.kind in SPECIAL:
+        raise WrongState(
+            code="special-task",
+            what=f"task {record.id}.{command.task} is a {task.kind.value} task: none of its instances runs twice",
+            fix=f"run the whole job again: hn job requeue {record.id}",
         )
     if not task.rerunnable:
         raise WrongState(

@@ -48,18 +48,20 @@ class Flow:
 
     def _find_special(self) -> None:
         """Find the tasks that prepare and release nodes, and the service: their places in the task list."""
+        self.prep: int | None = None
+        self.release: int | None = None
+        self.service: int | None = None
+        self.tends_nodes = False  # something is to be done on each node before its tasks, or after them
+        if all(progress.made is None for progress in self.run.tasks):
+            return
         found = {task.kind: index for index, task in enumerate(self.spec.tasks) if task.kind in SPECIAL}
         self.prep, self.release = found.get(TaskType.NODE_PREP), found.get(TaskType.NODE_RELEASE)
         self.service = found.get(TaskType.SERVICE)
-
-    @property
-    def tends_nodes(self) -> bool:
-        """Whether something is to be done on each node before its tasks, or after them."""
-        return self.prep is not None or self.release is not None
+        self.tends_nodes = self.prep is not None or self.release is not None
 
     def counts(self, index: int) -> bool:
         """Whether a task must be done for its job to be; one that prepares or releases nodes need not."""
-        return index not in (self.prep, self.release)
+        return not self.tends_nodes or index not in (self.prep, self.release)
 
     def is_usable(self, node: str) -> bool:
         """Whether usual tasks may be dispatched to a node: it is prepared, and is not being released."""
@@ -79,7 +81,7 @@ class Flow:
 
     def _count_open(self) -> None:
         for index, progress in enumerate(self.run.tasks):
-            if not progress.is_done and self.counts(index):
+            if (progress.queued.count or progress.live or progress.endless) and self.counts(index):
                 self.open += 1
                 for key in self._carries(index):
                     self.remaining[key] = self.remaining.get(key, 0) + 1

@@ -152,7 +152,6 @@ def _check_task_special(_: JobSpec, task: TaskSpec, whose: str) -> None:
         "a group": task.group,
         "required nodes": task.required_nodes,
         "the option exclusive": task.exclusive,
-        "the option rerunnable": task.rerunnable,
         "a distribution": task.distribution,
     }
     if task.kind in PREPARING:
