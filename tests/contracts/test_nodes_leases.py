@@ -1,0 +1,145 @@
+"""Leases: how long a node may believe that nobody has its tasks, and how long the head must let it."""
+
+import itertools
+
+import pytest
+
+from headnode.adapters.nodes import messages as m
+from headnode.adapters.nodes.link import MOST_UNREAD, Link
+from headnode.adapters.processes.lease import FOR_EVER, Lease, boot_time
+from headnode.apps.agent.lease import MOST_UNANSWERED, HeldLease
+from headnode.apps.agent.taken import MOST_JOBS, Taken
+from headnode.apps.server.lost_nodes import TO_STAND_STILL, Absences
+from headnode.core.model.node import NodeState
+from headnode.core.model.quantities import JobId, Seconds
+from headnode.engine.settings import Settings
+
+READY, AWAY, PAUSED_AWAY = NodeState.READY, NodeState.UNREACHABLE, NodeState.LOST_PAUSED
+LEASE = Seconds(45.0)
+
+
+def test_in_every_setting_the_head_waits_longer_than_a_node_goes_on() -> None:
+    for interval, count, share in itertools.product((1, 30, 3600), (1, 3, 1000), (0, 1, 50, 80)):
+        values = {"HeartbeatInterval": str(interval), "InactivityCount": str(count), "NodeLease": str(share)}
+        settings = Settings(values)
+        assert settings.lease() * TO_STAND_STILL <= settings.patience()
+
+
+@pytest.mark.parametrize("state", [AWAY, PAUSED_AWAY])
+def test_an_absence_counts_from_when_it_was_first_seen_and_ends_with_it(state: NodeState) -> None:
+    absences, patience = Absences(), {"red": 10.0, "green": 20.0}
+    both = {"red": state, "green": state}
+    assert absences.too_long(both, patience, 100.0) == []
+    assert absences.too_long(both, patience, 110.0) == []
+    assert absences.too_long(both, patience, 110.1) == ["red"]
+    assert absences.too_long(both, patience, 121.0) == ["red", "green"]
+    assert absences.too_long({"red": READY, "green": state}, patience, 122.0) == ["green"]
+    assert absences.too_long(both, patience, 123.0) == ["green"], "it was back meanwhile"
+
+
+def held() -> tuple[HeldLease, list[float | None]]:
+    told: list[float | None] = []
+    return HeldLease(told.append), told
+
+
+def test_a_lease_counts_from_when_the_heartbeat_was_said_and_an_answer_counts_once() -> None:
+    lease, told = held()
+    before = boot_time()
+    number = lease.next_heartbeat()
+    after = boot_time()
+    lease.heard(number, LEASE)
+    assert told[0] is not None
+    assert before + LEASE <= told[0] <= after + LEASE
+    lease.heard(number, LEASE)
+    lease.heard(number + 7, LEASE)
+    assert len(told) == 1
+    assert lease.length == LEASE
+
+
+def test_heartbeats_that_nobody_answers_are_forgotten() -> None:
+    lease, told = held()
+    first = lease.next_heartbeat()
+    for _ in range(MOST_UNANSWERED):
+        lease.next_heartbeat()
+    lease.heard(first, LEASE)
+    assert told == []
+
+
+def test_a_head_that_is_off_begins_the_lease_anew_once_its_length_is_known() -> None:
+    lease, told = held()
+    lease.head_is_off(1000.0)
+    assert told == []
+    lease.heard(lease.next_heartbeat(), LEASE)
+    lease.head_is_off(1000.0)
+    assert told[1:] == [1000.0 + LEASE]
+    lease.let_go()
+    assert told[-1] is None
+
+
+def test_a_head_that_grants_none_lets_tasks_go_on_for_ever() -> None:
+    lease, told = held()
+    lease.heard(lease.next_heartbeat(), Seconds(0.0))
+    lease.head_is_off(1000.0)
+    assert told == [None]
+
+
+def test_the_lease_of_a_shepherd_is_over_when_its_time_has_come_and_not_when_it_was_renewed() -> None:
+    lease = Lease()
+    assert (lease.left, lease.is_over) == (FOR_EVER, False)
+    lease.renew(boot_time() - 1)
+    assert lease.is_over
+    lease.renew(boot_time() + 1000)
+    assert not lease.is_over
+    assert 0 < lease.left <= 1000
+    lease.renew(None)
+    assert lease.left == FOR_EVER
+
+
+def test_an_order_that_comes_again_on_a_connection_is_known_and_forgotten_with_it() -> None:
+    taken = Taken()
+    assert taken.add(JobId(1), 1, 1, 1)
+    assert not taken.add(JobId(1), 1, 1, 1)
+    others = [(JobId(2), 1, 1, 1), (JobId(1), 2, 1, 1), (JobId(1), 1, 2, 1), (JobId(1), 1, 1, 2)]
+    assert all(taken.add(*other) for other in others)
+    taken.forget()
+    assert taken.add(JobId(1), 1, 1, 1)
+
+
+def test_of_very_many_jobs_the_orders_of_the_first_are_forgotten() -> None:
+    taken = Taken()
+    for job in range(1, MOST_JOBS + 2):
+        taken.add(JobId(job), 1, 1, 1)
+    assert taken.add(JobId(1), 1, 1, 1)
+    assert not taken.add(JobId(MOST_JOBS), 1, 1, 1)
+
+
+class SlowReader:
+    """A connection whose other end reads nothing."""
+
+    def __init__(self) -> None:
+        self.transport, self.waits, self.aborted = self, 0, False
+
+    def write(self, data: bytes) -> None:
+        self.waits += len(data)
+
+    def get_write_buffer_size(self) -> int:
+        return self.waits
+
+    def is_closing(self) -> bool:
+        return self.aborted
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+def test_a_node_that_reads_nothing_loses_its_connection_before_it_costs_the_head_its_memory() -> None:
+    reader = SlowReader()
+    link = Link("deaf", reader)  # type: ignore[arg-type]
+    piece = m.Goodbye(reason="x" * (MOST_UNREAD // 8))
+    for _ in range(7):
+        link.send(piece)
+    assert not reader.aborted
+    for _ in range(3):
+        link.send(piece)
+    assert reader.aborted
+    assert reader.waits < 1.2 * MOST_UNREAD
