@@ -26,6 +26,7 @@ NOBODY = 65534
 PYTHON = shutil.which("python3", path="/usr/bin:/bin") or sys.executable
 ROOT = os.geteuid() == 0
 MB = 1024 * 1024
+hierarchies.switch_on()  # as every agent does; after a start of the machine nobody has
 GROUPS = hierarchies.find()
 ALL = {"memory", "pids", "cpuset"} <= GROUPS.controllers.keys()
 with_groups = pytest.mark.skipif(not ALL, reason="this user has no control groups with controllers here")
@@ -42,14 +43,14 @@ def folder() -> Iterator[Path]:
 @pytest.fixture(params=["groups", "looks"])
 def scene(folder: Path, request: pytest.FixtureRequest) -> Iterator[Scene]:
     """Return a scene whose agent has control groups, or is a user who has none."""
-    scene = Scene(folder)
-    if request.param == "looks":
-        if ROOT:
-            as_nobody(scene)
-        elif GROUPS.version != "none":
-            pytest.skip("this user has control groups")
-    elif not ALL:
+    looks = request.param == "looks"
+    if looks and not ROOT and GROUPS.version != "none":
+        pytest.skip("this user has control groups")
+    if not looks and not ALL:
         pytest.skip("this user has no control groups with controllers here")
+    scene = Scene(folder)
+    if looks and ROOT:
+        as_nobody(scene)
     with scene:
         yield scene
 
