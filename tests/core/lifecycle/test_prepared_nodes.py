@@ -311,7 +311,7 @@ def test_no_instance_of_a_special_task_runs_twice_even_if_its_file_says_that_it_
     assert world.record(job).state is JobState.FAILED
     other = world.submit(prep, TRUE)
     world.end(other, 1)
-    with pytest.raises(WrongState, match="none of its instances runs twice"):
+    with pytest.raises(WrongState, match="no instance runs twice"):
         world.do(c.RequeueTask(by=ROOT, job=other, task=1, instance=1))
 
 

@@ -241,7 +241,7 @@ def requeue_task(cluster: Cluster, command: c.RequeueTask, now: Instant) -> list
     if task.kind in SPECIAL:
         raise WrongState(
             code="special-task",
-            what=f"task {record.id}.{command.task} is a {task.kind.value} task: none of its instances runs twice",
+            what=f"task {record.id}.{command.task} is a {task.kind.value} task: no instance runs twice",
             fix=f"run the whole job again: hn job requeue {record.id}",
         )
     if not task.rerunnable:
