@@ -16,9 +16,9 @@ from headnode.adapters.journal.memory import MemoryJournal
 from headnode.adapters.nodes.framing import frame, read_frame
 from headnode.adapters.nodes.in_process import InProcessNodes
 from headnode.adapters.nodes.sockets import listen
+from headnode.apps.server.conversation import LARGEST_REQUEST
 from headnode.apps.server.desk import Desk
 from headnode.apps.server.inbox import Inbox
-from headnode.apps.server.conversation import LARGEST_REQUEST
 from headnode.apps.server.local_socket import LocalSocket
 from headnode.apps.server.requests import VERBS
 from headnode.apps.server.watching import Several, Watchers
