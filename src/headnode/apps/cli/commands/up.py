@@ -82,7 +82,11 @@ COMMANDS = (
             Option("name", "NAME", "Name of the cluster (as before if not given)"),
             Option("nodes", "N", "Nodes to run on this machine (1 if not given)"),
             Option("processors", "N", "Processors of each node (those of the machine if not given)"),
-            Option("listen", "HOST[:PORT]", "Let nodes and clients of other machines come to this address of ours"),
+            Option(
+                "listen",
+                "HOST[:PORT]",
+                "Let nodes and clients of other machines come to this address of ours",
+            ),
             Option("foreground", "", "Stay in the foreground, for service managers"),
         ),
         example="hn up --processors 4",
