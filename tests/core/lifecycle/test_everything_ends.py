@@ -81,7 +81,9 @@ def what_lets_it_end(world: World, record: JobRecord) -> Iterator[c.Command]:
     """Yield what takes away whatever keeps a job, or ends one that waits for what never comes."""
     job, over = record.id, [parent for parent in record.waits_for if parent not in world.cluster.jobs]
     waits_in_vain = record.state is JobState.QUEUED and (over or never_fits(world, record))
-    if record.state is JobState.CONFIGURING or world.cluster.spec(record).run_until_canceled or waits_in_vain:
+    spec = world.cluster.spec(record)
+    endless = spec.run_until_canceled or any(task.kind is TaskType.SERVICE for task in spec.tasks)
+    if record.state is JobState.CONFIGURING or endless or waits_in_vain:
         yield c.StopJob(by=ROOT, job=job, outcome="canceled")
     if record.holds:
         yield c.ReleaseJob(by=ROOT, job=job, name=None)

@@ -76,7 +76,7 @@ def _check_flow(cluster: Cluster, record: JobRecord, run: Run) -> None:
 
 
 def _check_stays(record: JobRecord, flow: Flow) -> None:
-    """Nodes are prepared before anything else of the job is there, and nothing is there when they are released."""
+    """Nodes are prepared before anything else of the job is there, and released when nothing is there."""
     run, mine = flow.run, f"job {record.id}"
     _must(bool(flow.tends_nodes) or not run.stays, f"{mine} does nothing on its nodes, and has {run.stays}")
     _must(run.stays.keys() <= run.places.keys(), f"{mine}: stays {run.stays} beyond {list(run.places)}")
