@@ -13,8 +13,9 @@ from agent_scene import JOB, NODE, Scene, alive
 
 from headnode.adapters.nodes import messages as m
 from headnode.adapters.processes import cgroups, hierarchies, job_journal
+from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import JobId, Seconds
-from headnode.core.model.task import TaskType
+from headnode.core.model.task import TaskSpec, TaskType
 
 WAIT_FOR_GO = "echo $CCP_TASKINSTANCEID >> runs; until [ -e go ]; do sleep 0.01; done; exit $HEADNODE_VALUE"
 SWEEP = {"kind": TaskType.SWEEP, "start": 1, "end": 40}
@@ -239,10 +240,9 @@ def test_closing_a_job_nobody_knows_is_answered(scene: Scene) -> None:
 
 def test_a_job_is_not_closed_before_its_results_are_known(scene: Scene) -> None:
     scene.head.acknowledges = False
+    scene.head.open(JobSpec(tasks=(TaskSpec(command="exit 3"),)), JobId(99))
     scene.head.run(1, (1, 1), job=JobId(99))
-    refused = scene.head.result(1)
-    assert refused.kind == "not-started"
-    assert "not open" in refused.message
+    assert scene.head.result(1).exit_code == 3
     scene.head.say(m.CloseJob(JobId(99)))
     scene.head.close_job(JobId(98))  # answered after the one before it
     assert scene.head.closed == [98]
