@@ -69,7 +69,7 @@ def test_every_parameter_has_a_row_with_its_default_and_bounds() -> None:
         if parameter.choices:
             assert bounds == ", ".join(f"`{choice}`" for choice in parameter.choices)
         if parameter.least is not None and parameter.most is not None:
-            assert bounds == f"{parameter.least:g} to {parameter.most:g}"
+            assert bounds == f"{parameter.least:.12g} to {parameter.most:.12g}"
     assert set(table) - {"name", "---"} == {parameter.name for parameter in PARAMETERS.values()}
 
 

@@ -345,7 +345,7 @@ def check_parameter(
         except ValueError:
             raise _wrong(known, value, "write a number") from None
         if not known.least <= number <= known.most:
-            raise _wrong(known, value, f"write {known.least:g} to {known.most:g} {known.unit}".rstrip())
+            raise _wrong(known, value, f"write {known.least:.12g} to {known.most:.12g} {known.unit}".rstrip())
     if known.name == "Licences":
         read_licences(value)
     if known.name in ("SubmissionFilterProgram", "ActivationFilterProgram"):
