@@ -1,5 +1,6 @@
 """Writes down what a reader finds, with its place, and refuses what is wrong."""
 
+from collections import Counter
 from typing import NoReturn
 
 from lxml import etree
@@ -20,7 +21,7 @@ class Scribe:
         self.strict = strict
         self._document = document
         self._found = Repeated()
-        self._lives: dict[str, dict[str, None]] = {}  # names of attributes by the elements that have them
+        self._lives: dict[str, Counter[str]] = {}  # attributes by the elements that have them
         self.spellings: set[str] = set()  # names of attributes met, in lower case
 
     def add(self, kind: Kind, where: str, what: str, element: etree._Element, attribute: str = "") -> None:
@@ -38,9 +39,9 @@ class Scribe:
         kind = local_name(str(element.tag))
         names = self._lives.get(kind)
         if names is None:
-            names = self._lives[kind] = {}
+            names = self._lives[kind] = Counter()
             self._found.add(Kind.NOTE, lambda: self._item(Kind.NOTE, kind, _LIVE, element, attribute))
-        names[name] = None
+        names[name] += 1
 
     def _item(self, kind: Kind, where: str, what: str, element: etree._Element, attribute: str) -> Item:
         written = self._document.written(element, attribute) if attribute else ""
@@ -57,7 +58,9 @@ class Scribe:
         what = f"attributes {', '.join(map(repr, names))} are the scheduler's to write: they are not read"
         if len(names) == 1:
             what = f"attribute {names[0]!r} is the scheduler's to write: it is not read"
-        return Item(item.kind, item.where, what, item.line, item.column)
+        times = max(self._lives[item.where].values())
+        often = f" ({times} times, here first)" if times > 1 else ""
+        return Item(item.kind, item.where, f"{what}{often}", item.line, item.column)
 
     def refuse(
         self, code: str, where: str, what: str, fix: str, element: etree._Element, attribute: str = ""
