@@ -223,4 +223,4 @@ def test_without_leases_nothing_stands_still(cluster: Cluster, tmp_path: Path) -
         assert cluster.wait(job) == "Finished"
         assert diary.overlaps(job)
     finally:
-        cluster.ask("set_params", values={"NodeLease": ""})
+        cluster.ask("set_params", values={"NodeLease": "50"})
