@@ -339,7 +339,11 @@ class NodeLinks:
         for job in sorted(held & cluster.flows.keys()):
             if job not in opened or link.opened.get(job) != opened[job]:
                 self.open_job(cluster, job, only=link.node)
-        for message in (*still(cluster, link.node, holdings), *unwanted(cluster, link.node, holdings), *plan.messages):
+        for message in (
+            *still(cluster, link.node, holdings),
+            *unwanted(cluster, link.node, holdings),
+            *plan.messages,
+        ):
             link.send(message)
         self._learn_launched(link, holdings.launched if anew else _of_tasks(holdings.launched))
         for report in plan.reports:
