@@ -6,8 +6,8 @@ import random
 import pytest
 
 from headnode.adapters.nodes import messages as m
-from headnode.adapters.processes.launcher import CHUNK
 from headnode.adapters.nodes.streams import REPEAT, WINDOW, Stream
+from headnode.adapters.processes.launcher import CHUNK
 from headnode.core.model.quantities import JobId
 
 ROUTE = m.Route(JobId(1), 1, 1, 1, "7", "here", "there")

@@ -185,13 +185,13 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
             Parameter(
                 name="EnforceMemory",
                 default="yes",
-                doc="whether a task that needs more memory than its job estimated for its processes is killed",
+                doc="whether a task is killed that needs more memory than its job estimated for processes",
                 choices=("yes", "no"),
             ),
             Parameter(
                 name="JobProcessLimit",
                 default="65536",
-                doc="how many processes and threads a job may have on a node, but half of what its system can",
+                doc="how many processes and threads a job has on a node, at most half of what the system can",
                 least=100,
                 most=4_194_304,
             ),

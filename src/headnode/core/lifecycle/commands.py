@@ -67,7 +67,8 @@ class SubmitJobs(Command, frozen=True):
 class ValidateJob(Command, frozen=True):
     """Head: the submission filters let a job into the queue, as `spec` if they changed it.
 
-    `by` is its owner, whose job template is now applied.  `order` is that of the submission they were asked about.  `parents` as in `SubmitJob`.
+    `by` is its owner, whose job template is now applied.  `order` is that of the submission they were
+    asked about.  `parents` as in `SubmitJob`.
     """
 
     by: User
