@@ -5,7 +5,7 @@ import sys
 
 import msgspec
 
-from headnode.apps.foresee.__main__ import HEADER
+from headnode.adapters.nodes.framing import HEADER
 from headnode.apps.foresee.question import Question
 from headnode.engine.foreseeing import Situation
 from headnode.testing.scenes import node, scene
