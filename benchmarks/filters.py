@@ -20,7 +20,7 @@ from headnode.adapters.filters.programs import Programs
 from headnode.apps.client.client import Client
 from headnode.apps.server.filtering.papers import changed, write_paper
 from headnode.core.filtering.registration import Filter
-from headnode.core.formats.compute_cluster_xml import Live
+from headnode.core.formats.live_jobs import Live
 from headnode.core.lifecycle.states import JobState
 from headnode.core.model.job import JobSpec
 from headnode.core.model.task import TaskSpec

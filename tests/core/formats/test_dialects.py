@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from headnode.core.formats import compute_cluster_xml, grid, native_form
-from headnode.core.formats.compute_cluster_xml import Live, LiveTask
 from headnode.core.formats.dialects import (
     DIALECTS,
     How,
@@ -23,6 +22,7 @@ from headnode.core.formats.dialects import (
     write,
 )
 from headnode.core.formats.fidelity import Awareness, Kind, Report, losses
+from headnode.core.formats.live_jobs import Live, LiveTask
 from headnode.core.launching.recipe import argv_of
 from headnode.core.lifecycle.states import JobState
 from headnode.core.model.checks import check

@@ -2,8 +2,9 @@
 
 import pytest
 
-from headnode.core.formats.compute_cluster_xml import CCS, HPC, HPC_2008, Live, LiveTask, read_job, write_job
+from headnode.core.formats.compute_cluster_xml import CCS, HPC, HPC_2008, read_job, write_job
 from headnode.core.formats.fidelity import Kind, Report
+from headnode.core.formats.live_jobs import Live, LiveTask
 from headnode.core.lifecycle.states import JobState, TaskState
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import GroupEdge, JobSpec, UnitType

@@ -2,8 +2,8 @@
 
 import pytest
 
-from headnode.core.formats.compute_cluster_xml import Delivered, Live, LiveTask
 from headnode.core.formats.dialects import read, write
+from headnode.core.formats.live_jobs import Delivered, Live, LiveTask
 from headnode.core.formats.sss import Job, JobGroup, Task, TaskGroup, read_document
 from headnode.core.formats.sss.consumables import Consumable
 from headnode.core.lifecycle.states import JobState

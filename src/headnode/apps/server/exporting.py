@@ -3,8 +3,7 @@
 from headnode.apps.server.answers_jobs import progress_of, unmade
 from headnode.apps.server.desk import Desk
 from headnode.apps.server.lookups import Found
-from headnode.core.formats.compute_cluster_xml import Live, LiveTask
-from headnode.core.formats.compute_cluster_xml.live import Delivered
+from headnode.core.formats.live_jobs import Delivered, Live, LiveTask
 from headnode.core.lifecycle.groups import group_state
 from headnode.core.lifecycle.records import Run, TaskProgress
 from headnode.core.lifecycle.states import JobState, TaskState

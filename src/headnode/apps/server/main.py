@@ -80,9 +80,10 @@ class Head:
         self.watchers = Watchers()
         self._effects = Several(self.watchers)
         clock = WallClock()
+        gc.disable()  # nothing of what the journal brings back is garbage
         self.engine = Engine(journal, clock, Roster(*installed_policies(), clock), self._effects)
-        gc.collect()
-        gc.freeze()  # what the journal brought back lives long: collecting it again and again is waste
+        gc.freeze()  # it lives long: collecting it again and again is waste
+        gc.enable()
         self.inbox = Inbox(self.engine, self._die)
         self.links = NodeLinks(self.inbox.ask, self._welcome, lambda: self.engine.cluster)
         self._effects.effects.append(self.links)

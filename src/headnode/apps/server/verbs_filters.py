@@ -14,7 +14,7 @@ from headnode.core.filtering.answer import Answer, said
 from headnode.core.filtering.registration import Filter, read_filters
 from headnode.core.filtering.submission import Passage, failure, passage, wrong_change
 from headnode.core.filtering.walking import Call as Called
-from headnode.core.formats.compute_cluster_xml import Live
+from headnode.core.formats.live_jobs import Live
 from headnode.core.lifecycle.deciding_filters import changes
 from headnode.core.lifecycle.filters import ACTIVATION, SUBMISSION
 from headnode.core.lifecycle.permission import must_administer

@@ -16,7 +16,7 @@ from headnode.apps.server.filtering.asking import Asker
 from headnode.apps.server.filtering.papers import write_paper
 from headnode.core.filtering.activation import Phase, Verdict, outcome, verdict
 from headnode.core.filtering.walking import Walk
-from headnode.core.formats.compute_cluster_xml import Live
+from headnode.core.formats.live_jobs import Live
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.records import JobRecord
 from headnode.core.model.errors import Unavailable

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from headnode.core.filtering.registration import Form
-from headnode.core.formats.compute_cluster_xml import Live
+from headnode.core.formats.live_jobs import Live
 from headnode.core.lifecycle.deciding_filters import changes, refuse_changed_tasks
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec

@@ -18,7 +18,7 @@ from headnode.apps.server.fitting import refuse_unfit
 from headnode.core.filtering.registration import Chain
 from headnode.core.filtering.submission import Passage, failure, passage, wrong_change
 from headnode.core.filtering.walking import Walk
-from headnode.core.formats.compute_cluster_xml import Live
+from headnode.core.formats.live_jobs import Live
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.events import Event, JobEnded, JobSubmitted, JobValidated

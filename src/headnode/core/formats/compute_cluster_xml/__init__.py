@@ -4,7 +4,6 @@ Source: CCS, job.xsd, task.xsd and "Content format"; HPC Pack job files.
 """
 
 from headnode.core.formats.compute_cluster_xml.dialects import CCS, DIALECTS, HPC, HPC_2008
-from headnode.core.formats.compute_cluster_xml.live import Delivered, Live, LiveTask
 from headnode.core.formats.compute_cluster_xml.locating import locate
 from headnode.core.formats.compute_cluster_xml.reader import read_job
 from headnode.core.formats.compute_cluster_xml.schema import validate
@@ -15,9 +14,6 @@ __all__ = [
     "DIALECTS",
     "HPC",
     "HPC_2008",
-    "Delivered",
-    "Live",
-    "LiveTask",
     "locate",
     "read_job",
     "validate",

@@ -13,11 +13,12 @@ from headnode.core.formats.compute_cluster_xml.dialects import CCS, DIALECTS, HP
 from headnode.core.formats.compute_cluster_xml.extensions import write_extensions
 from headnode.core.formats.compute_cluster_xml.folds import Values, unfold_job, unfold_task
 from headnode.core.formats.compute_cluster_xml.job_rows import JOB_ROWS, JOB_SPELLINGS
-from headnode.core.formats.compute_cluster_xml.live import Live, live_job, live_task
+from headnode.core.formats.compute_cluster_xml.live import live_job, live_task
 from headnode.core.formats.compute_cluster_xml.markup import Element, possible, write
 from headnode.core.formats.compute_cluster_xml.rows import Row
 from headnode.core.formats.compute_cluster_xml.task_rows import TASK_ROWS, TASK_SPELLINGS
 from headnode.core.formats.fidelity import Item, Kind, Report, losses
+from headnode.core.formats.live_jobs import Live
 from headnode.core.formats.needs_in_fields import task_with_plain_fields, unsaid_needs, with_plain_fields
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import GroupEdge, JobSpec, UnitType

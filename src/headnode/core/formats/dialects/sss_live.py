@@ -22,7 +22,7 @@ from headnode.core.model.quantities import Seconds
 from headnode.core.model.task import TaskType
 
 if TYPE_CHECKING:
-    from headnode.core.formats.compute_cluster_xml import Live, LiveTask
+    from headnode.core.formats.live_jobs import Live, LiveTask
 
 _WORDS = {
     JobState.CONFIGURING: "NotQueued",

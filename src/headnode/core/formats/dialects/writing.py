@@ -8,7 +8,7 @@ from headnode.core.model.job import JobSpec
 
 if TYPE_CHECKING:
     from headnode.core.formats import sss
-    from headnode.core.formats.compute_cluster_xml import Live
+    from headnode.core.formats.live_jobs import Live
 
 Written = tuple[bytes, Report]
 
