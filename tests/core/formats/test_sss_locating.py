@@ -26,14 +26,14 @@ def refused(text: str, **how: object) -> str:
          "line 4, column 96: job 'b', task group 2: what is requested"),
         (GROUP.format(X, X, f"<TaskGroup>{X}<TaskCount>1000001</TaskCount></TaskGroup>"),
          "line 4, column 42: job 'b', task group 1: TaskCount 1000001"),
-        (GROUP.format(X, X, "<Interactive>true</Interactive>"), "line 4, column 0: job 'b': Interactive"),
         (GROUP.format(X, X, "<Processors>99999999999</Processors>"),
          "line 4, column 0: job 'b': Processors 9"),
         (GROUP.format(X, X, "<Checkpointable awarenessPolicy='Reject'>true</Checkpointable>"),
          "line 4, column 0: job 'b': Checkpointable True"),
         (GROUP.format(X, X, "<TaskGroup awarenessPolicy='Reject'><Priority>7</Priority></TaskGroup>"),
          "line 4, column 36: job 'b', task group 1: Priority 7"),
-        ("<Job><JobId>1</JobId>\n<IsInteractive>true</IsInteractive></Job>", "line 2, column 0: job '1': "),
+        ("<Job><JobId>1</JobId><Executable>/bin/x</Executable>\n"
+         "<Requested><Processors>99999999999</Processors></Requested></Job>", "line 2, column 11: job '1': "),
     ],
 )  # fmt: skip
 def test_a_refusal_of_the_meaning_has_its_place(text: str, place: str) -> None:
@@ -46,7 +46,7 @@ def test_the_machine_is_where_it_is_named() -> None:
 
 
 def test_the_place_in_a_damaged_text_is_the_one_before_it_was_mended() -> None:
-    text = "<Job><Id>1<Id><Memory>1<Memory>\n<Interactive>true</Interactive></Job>"
+    text = "<Job><Id>1<Id><Memory>1<Memory>\n<Processors>99999999999</Processors></Job>"
     assert refused(text, lenient=True).startswith("line 2, column 0: ")
 
 
