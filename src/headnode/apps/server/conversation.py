@@ -68,7 +68,9 @@ class Conversation:
             talk = await self._one(data)
             await self._drain()
             if talk is not None:  # it takes the connection over, to its end
-                await talk(Channel(self._reader, self._writer))
+                channel = Channel(self._reader, self._writer)
+                await talk(channel)
+                await channel.let_go()
                 return
 
     async def _next(self) -> bytes | None:

@@ -8,6 +8,7 @@ Source:  docs/contracts/01-local-protocol.md, "Conversations".
 import asyncio
 import base64
 import binascii
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from headnode.core.model.errors import BadRequest
 
 LARGEST_FRAME = 1 << 20  # bytes that a client may say at once
 MOST_INPUT = 64 * 1024  # bytes in one piece for a command
+TO_HANG_UP = 5.0  # seconds that a client has for it once all was said
 NOT_RUN = 255  # exit status of what could not be run, or of which nobody knows how it ended
 
 Object = dict[str, Any]
@@ -55,6 +57,13 @@ class Channel:
             raise ConnectionResetError("the client is gone")
         self._writer.write(frame(msgspec.json.encode({"ok": True, **said})))
         await self._writer.drain()
+
+    async def let_go(self) -> None:
+        """Drop what the client still says until it hangs up: closing on that would lose our last words."""
+        with contextlib.suppress(TimeoutError, ConnectionError):
+            async with asyncio.timeout(TO_HANG_UP):
+                while await self._reader.read(LARGEST_FRAME):
+                    pass
 
 
 Talk = Callable[[Channel], Awaitable[None]]
