@@ -14,13 +14,12 @@ from headnode.core.formats.compute_cluster_xml import (
     DIALECTS,
     HPC,
     HPC_2008,
-    Live,
-    LiveTask,
     validate,
     write_job,
 )
 from headnode.core.formats.compute_cluster_xml.job_rows import JOB_ROWS
 from headnode.core.formats.compute_cluster_xml.task_rows import TASK_ROWS
+from headnode.core.formats.live_jobs import Live, LiveTask
 from headnode.core.lifecycle.states import JobState, TaskState
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
