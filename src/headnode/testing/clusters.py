@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from headnode.apps.client.client import Client
+from headnode.core.launching.environment import SHEPHERD_MARKER
 from headnode.core.model.errors import HeadnodeError
 from headnode.testing.machines import Machine, network
 
 PATIENCE = 40.0  # seconds for anything that must happen
 PAUSE = 0.02  # seconds between two looks
 PORT = 5817
+AGENT = "agent"  # the state directory of a node's agent, in that of its place
 
 
 class Place(Protocol):
@@ -51,10 +53,11 @@ class Place(Protocol):
 
 
 class LoopbackPlace:
-    """A node that shares this machine with others.  Its processes name its directory, or are its tasks."""
+    """A node that shares this machine with others.  Its processes name its directory, or its shepherds."""
 
     def __init__(self, name: str, directory: Path) -> None:
         self.name, self.directory = name, directory
+        self._shepherds: set[bytes] = set()  # the markers of all that were seen
         directory.mkdir(parents=True, exist_ok=True)
 
     def start(self, command: Sequence[str], log: Path | None = None) -> "subprocess.Popen[bytes]":
@@ -70,6 +73,7 @@ class LoopbackPlace:
 
     def processes(self, containing: str) -> list[int]:
         """Return its processes whose command line contains a text."""
+        self._look_for_shepherds()
         return [
             number for number, words in _commands() if containing in words and self._is_ours(number, words)
         ]
@@ -78,8 +82,15 @@ class LoopbackPlace:
         if str(self.directory) in words:
             return True
         with suppress(OSError):
-            return f"HEADNODE_NODE={self.name}\0".encode() in Path(f"/proc/{number}/environ").read_bytes()
+            variables = Path(f"/proc/{number}/environ").read_bytes().split(b"\0")
+            return not self._shepherds.isdisjoint(variables)
         return False
+
+    def _look_for_shepherds(self) -> None:
+        """Names of nodes are no use here: another cluster on this machine may have the same."""
+        for journal in (self.directory / AGENT / "jobs").glob("*.journal"):
+            marker = journal.stem.partition("-")[2]
+            self._shepherds.add(f"{SHEPHERD_MARKER}={marker}".encode())
 
     def power_off(self) -> None:
         """Kill everything of the node, until nothing is left."""
@@ -98,7 +109,7 @@ class Node:
 
     def __init__(self, place: Place, processors: int) -> None:
         self.place, self.name = place, place.name
-        self.state = place.directory / "agent"
+        self.state = place.directory / AGENT
         self.log = place.directory / "agent.log"
         self._options = ["--state", str(self.state), "--name", place.name, "--processors", str(processors)]
         self.agent: subprocess.Popen[bytes] | None = None
