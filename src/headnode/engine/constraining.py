@@ -20,12 +20,13 @@ from headnode.core.model.quantities import Instant
 from headnode.core.scheduling.need import memory_of
 from headnode.core.scheduling.terrain import Ground
 from headnode.core.scheduling.view import NodeView, RunningJob, View, WaitingClass
-from headnode.engine.offers import Offer, Offers, Stage
+from headnode.engine.offer import Offer, Stage
+from headnode.engine.offers import Offers
 
 
 def constrain(view: View, offers: Offers, cluster: Cluster) -> View:
     """Return what a policy may know of a view; the same object when no filter has a say."""
-    if not offers.rules:
+    if not offers.chains.rules:
         return view
     blocker = offers.blocker(cluster)
     left_out = offers.left_out(cluster)

@@ -23,6 +23,7 @@ from headnode.engine.picture import Picture
 from headnode.engine.ports import Clock, Journal
 from headnode.engine.recovery import ended_job, recover, save
 from headnode.engine.settings import Settings
+from headnode.engine.sifting import sift
 from headnode.engine.trying_out import has_paused, starts_on_paused
 
 log = logging.getLogger("headnode.engine")
@@ -165,7 +166,7 @@ class Engine:
         plan = self.last_plan = self.plan(now)
         self._planned_by = self.settings.text("SchedulingPolicy")
         self._picture.freed, self.cluster.let_go = False, False
-        for command in self.offers.sift(self._with_tries(plan, now), self.cluster, now):
+        for command in sift(self.offers, self._with_tries(plan, now), self.cluster, now):
             answer = self._think(command, now, facts)
             self.offers.settled(command, answer)
             if isinstance(answer, Refused):

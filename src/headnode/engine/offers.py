@@ -4,66 +4,27 @@ A pass never waits: a job that a filter is asked about is left out of the queue,
 counts if the next pass would offer as much again.  If not, because others were faster, what the filters did
 is undone, and the next offer to the job is firm: policies see it as held until the answer is there.
 
-Nothing of it is recorded but what the answers do to jobs.  After a restart the filters are asked again.
+Nothing of it is recorded but what the answers do to jobs, and what is kept for them.  After a restart the
+filters are asked again; about what is kept first.
 Source: HPC filters, "Job activation filters and their return values".
 """
 
-from bisect import bisect_left
-from collections.abc import Iterable, Mapping
-from enum import Enum
+from collections.abc import Collection, Iterable, Mapping
 from heapq import nsmallest
 
-import msgspec
-
 from headnode.core.filtering.activation import Verdict
-from headnode.core.filtering.registration import Chain
 from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle.allocating import Shares
 from headnode.core.lifecycle.cluster import Cluster
-from headnode.core.lifecycle.filters import activation_filters, activation_rules
 from headnode.core.lifecycle.records import JobRecord
-from headnode.core.lifecycle.states import JobState
-from headnode.core.lifecycle.units import units_in
 from headnode.core.model.job import JobRequest
-from headnode.core.model.node import NodeState
 from headnode.core.model.quantities import NEVER, Instant, JobId
-from headnode.core.scheduling.decision import Plan
-from headnode.engine.passes import Giving, commands_of
+from headnode.engine.filter_chains import Chains
+from headnode.engine.offer import Offer, Stage, is_behind, place_in, stands
+from headnode.engine.passes import Giving
 from headnode.engine.ports import Filters, Question
 from headnode.engine.settings import Settings
 
 NO_ROOM_TO_ASK = 1.0  # seconds until a filter that should be asked again is, when too many are asked now
-
-
-class Stage(Enum):
-    """Where an offer is."""
-
-    ASKED = 1  # the filters have not answered
-    CLEARED = 2  # they let the job have it
-    KEPT = 3  # they do not, and it is kept for the job
-
-
-class Offer(msgspec.Struct):
-    """What a job was offered.  `firm`: policies see it as held."""
-
-    number: int
-    job: JobId
-    giving: Giving
-    units: int
-    request: JobRequest  # of the job, when it was offered: a job that was changed is asked about again
-    firm: bool = False
-    stage: Stage = Stage.ASKED
-    again: Instant = NEVER  # when its filters are asked again
-
-    @property
-    def grows(self) -> bool:
-        """Whether it is for a running job."""
-        return isinstance(self.giving, c.GrowJob)
-
-    @property
-    def backfilled(self) -> bool:
-        """Whether the job would start before one that goes first."""
-        return isinstance(self.giving, c.StartJob) and self.giving.backfilled
 
 
 class Offers:
@@ -81,8 +42,7 @@ class Offers:
         self.resting: dict[JobId, Instant] = {}  # they were refused what they were offered, until then
         self._asked: dict[int, Offer] = {}  # outstanding, also those that have fallen
         self._lost: set[JobId] = set()  # others were faster once; their next offer is firm
-        self.rules: tuple[tuple[str, str], ...] = ()  # what says which filters there are, as of this pass
-        self._known: dict[JobId, tuple[bytes, tuple[tuple[str, str], ...], Chain]] = {}
+        self.chains = Chains()
         self._questions: list[Question] = []
         self._left_out: Mapping[JobRequest, set[int]] | None = None
         self._undone: list[int] = []
@@ -139,21 +99,18 @@ class Offers:
     def begin(self, cluster: Cluster, now: Instant) -> list[Giving]:
         """Prepare a pass; return what is given without asking the policy: firm offers that are cleared."""
         self.restless = False
-        rules = activation_rules(cluster)
-        if rules != self.rules:
-            self.rules = rules
+        self.chains.refresh(cluster)
         if not self.of and not self.resting and not self.aside:
             return []
-        settings = Settings(cluster.parameters)
-        self._most = int(settings.number("FiltersAtOnce"))
+        self.read_limit(cluster)
         if any(until <= now for until in self.resting.values()):
             self.resting = {job: until for job, until in self.resting.items() if until > now}
             self._left_out = None
         blocker = self.blocker(cluster)
         given: list[Giving] = []
         for offer in list(self.of.values()):
-            if not _stands(cluster, offer) or (
-                offer.stage is Stage.CLEARED and _behind(cluster, offer, blocker)
+            if not stands(cluster, offer) or (
+                offer.stage is Stage.CLEARED and is_behind(cluster, offer, blocker)
             ):
                 self._drop(offer)
             elif offer.stage is Stage.CLEARED and offer.firm:
@@ -181,52 +138,6 @@ class Offers:
         else:
             self._ask(cluster, record, offer)
 
-    def blocker(self, cluster: Cluster) -> JobRecord | None:
-        """Return the job behind which others of its priority and below must wait; of several the first."""
-        if not cluster.filtered or not self.rules:
-            return None
-        blocking = [
-            record
-            for job in cluster.filtered
-            if (record := cluster.jobs[job]).filtered is not None
-            and record.filtered.verdict == Verdict.BLOCK_QUEUE.value
-            and _in_line(cluster, record)
-            and self.chain(cluster, record)
-        ]
-        first = min(blocking, key=cluster.turn, default=None)
-        self._blocker = None if first is None else first.id
-        return first
-
-    def chain(self, cluster: Cluster, record: JobRecord) -> Chain:
-        """Return the activation filters of a job, worked out once for each description."""
-        if not self.rules:
-            return ()
-        known = self._known.get(record.id)
-        if known is None or known[0] is not record.spec or known[1] is not self.rules:
-            if len(self._known) > 2 * len(cluster.jobs) + 64:
-                self._known = {job: kept for job, kept in self._known.items() if job in cluster.jobs}
-            chain = activation_filters(cluster, record)
-            known = self._known[record.id] = (record.spec, self.rules, chain)
-        return known[2]
-
-    def sift(self, plan: Plan, cluster: Cluster, now: Instant) -> list[Giving]:
-        """Return what of a plan is given now; about the rest filters are asked."""
-        wished = commands_of(plan)
-        if not self.rules and not self.of:
-            return wished
-        self._most = int(Settings(cluster.parameters).number("FiltersAtOnce"))
-        sieve = _Sieve(self, cluster, now)
-        given = [each for each in wished if sieve.passes(each)]
-        taken = {each.job for each in given}
-        for offer in list(self.of.values()):
-            if offer.stage is Stage.CLEARED and not offer.firm and offer.job not in taken:
-                self.lose(offer)
-        if not sieve.asked and self.aside and len(self._asked) < self._most:
-            self.aside.clear()  # those before them did not fit
-            self._left_out = None
-            self.restless = True
-        return given
-
     def settled(self, given: Giving, answer: object) -> None:
         """Take note of what became of something given: `answer` is the engine's."""
         offer = self.of.get(given.job)
@@ -248,7 +159,7 @@ class Offers:
         self._left_out = None
         self._uncrowd()
         cluster.pass_needed = True
-        if offer is None or self.of.get(command.job) is not offer or not _stands(cluster, offer):
+        if offer is None or self.of.get(command.job) is not offer or not stands(cluster, offer):
             if offer is not None and self.of.get(command.job) is offer:
                 del self.of[command.job]
             if command.verdict is Verdict.START:
@@ -280,6 +191,29 @@ class Offers:
                 self.filters.undo(offer)
             for question in questions:
                 self.filters.ask(question)
+
+    def read_limit(self, cluster: Cluster) -> None:
+        """Look how many may be asked about at once."""
+        self._most = int(Settings(cluster.parameters).number("FiltersAtOnce"))
+
+    def lose_untaken(self, taken: Collection[JobId]) -> None:
+        """Lose what filters let a job have and the plan gives to others; `taken` get theirs."""
+        for offer in list(self.of.values()):
+            if offer.stage is Stage.CLEARED and not offer.firm and offer.job not in taken:
+                self.lose(offer)
+
+    def let_all_in(self) -> None:
+        """Let everybody aside into the line if more can be asked about: those before them did not fit."""
+        if self.aside and len(self._asked) < self._most:
+            self.aside.clear()
+            self._left_out = None
+            self.restless = True
+
+    def blocker(self, cluster: Cluster) -> JobRecord | None:
+        """Return the job behind which others of its priority and below must wait, and remember it."""
+        found = self.chains.blocker(cluster)
+        self._blocker = None if found is None else found.id
+        return found
 
     def can_ask(self) -> bool:
         """Whether one more may be asked about."""
@@ -315,7 +249,7 @@ class Offers:
             Question(
                 offer=offer.number,
                 job=record.id,
-                filters=self.chain(cluster, record),
+                filters=self.chains.of(cluster, record),
                 running=offer.grows,
                 scheduler_pass=self._passes,
                 job_index=index,
@@ -340,131 +274,3 @@ class Offers:
         self.of.pop(offer.job, None)
         if offer.stage is Stage.CLEARED:
             self._undone.append(offer.number)
-
-
-class _Sieve:
-    """One plan, looked through."""
-
-    def __init__(self, offers: Offers, cluster: Cluster, now: Instant) -> None:
-        self._offers, self._cluster, self._now = offers, cluster, now
-        self.asked = False
-        self._promised: dict[str, int] = {}  # processors offered to those asked about, which others may take
-        self._given: dict[str, int] = {}  # processors that this plan gives
-        for offer in offers.of.values():
-            self._note(offer.giving.shares)
-
-    def _note(self, shares: Shares) -> None:
-        for node, count in shares:
-            self._promised[node] = self._promised.get(node, 0) + count
-
-    def passes(self, wished: Giving) -> bool:
-        """Whether this is given at once; if not, its filters are asked if they can be."""
-        offers, cluster = self._offers, self._cluster
-        record = cluster.jobs[wished.job]
-        offer = offers.of.get(record.id)
-        if offer is not None and offer.stage is Stage.KEPT:
-            _extend(cluster, offer, wished)
-            return False
-        if record.state not in (JobState.QUEUED, JobState.RUNNING) or not offers.chain(cluster, record):
-            for node, count in wished.shares:
-                self._given[node] = self._given.get(node, 0) + count
-            return True
-        units = _units(cluster, record, wished)
-        if offer is not None and offer.stage is Stage.CLEARED:
-            if offer.grows == isinstance(wished, c.GrowJob) and offer.units == units:
-                offer.giving = wished
-                return True
-            offers.lose(offer)
-        self._ask_or_put_aside(record, wished, units)
-        return False
-
-    def _ask_or_put_aside(self, record: JobRecord, wished: Giving, units: int) -> None:
-        offers = self._offers
-        if isinstance(wished, c.GrowJob):
-            if not offers.can_ask() or not self._is_beside(record, wished.shares):
-                offers.rest(record.id, Instant(self._now + NO_ROOM_TO_ASK))
-            else:
-                self._ask(record, wished, units)
-        elif not offers.can_ask():
-            self._put_aside(record)
-        elif not self._is_beside(record, wished.shares):
-            offers.put_aside([record.id], crowded=True)
-        else:
-            self._ask(record, wished, units)
-        offers.restless = True
-
-    def _ask(self, record: JobRecord, wished: Giving, units: int) -> None:
-        if not self.asked:
-            self._offers.new_pass()
-        self.asked = True
-        self._offers.offer(self._cluster, record, wished, units, place_in(self._cluster, record))
-        self._note(wished.shares)
-
-    def _is_beside(self, record: JobRecord, shares: Shares) -> bool:
-        """Whether it takes nothing of what is offered to those asked about before."""
-        alone = self._cluster.request(record).exclusive
-        return all(
-            count + self._promised.get(node, 0) + self._given.get(node, 0)
-            <= len(self._cluster.free.get(node, ()))
-            and not (alone and self._promised.get(node))
-            for node, count in shares
-        )
-
-    def _put_aside(self, record: JobRecord) -> None:
-        """Put a job aside, and all that ask for the same and would have to be asked about, too."""
-        offers, cluster = self._offers, self._cluster
-        request = cluster.request(record)
-        others = (cluster.jobs[JobId(job)] for _, _, job in cluster.queue.get(request, ()))
-        alike = [each.id for each in others if each.id not in offers.of and offers.chain(cluster, each)]
-        offers.put_aside([record.id, *alike])
-
-
-def place_in(cluster: Cluster, record: JobRecord) -> int:
-    """Return the place of a job in the queue, from 1; of a running one, where it would be."""
-    turn = cluster.turn(record)
-    return 1 + sum(bisect_left(turns, turn) for turns in cluster.queue.values())
-
-
-def _units(cluster: Cluster, record: JobRecord, wished: Giving) -> int:
-    """Return how many of its units a job is offered."""
-    option = wished.option if isinstance(wished, c.StartJob) else 0
-    unit = cluster.request(record).option(option).unit
-    return sum(units_in(unit, count, cluster.nodes[node].facts) for node, count in wished.shares)
-
-
-def _extend(cluster: Cluster, offer: Offer, wished: Giving) -> None:
-    """Keep more for a job for which something is kept: up to its maximum."""
-    both = dict(offer.giving.shares)
-    for node, count in wished.shares:
-        both[node] = both.get(node, 0) + count
-    offer.giving = msgspec.structs.replace(offer.giving, shares=tuple(both.items()))
-    offer.units = _units(cluster, cluster.jobs[offer.job], offer.giving)
-
-
-def _in_line(cluster: Cluster, record: JobRecord) -> bool:
-    return (
-        record.state is JobState.QUEUED
-        and record.id not in cluster.held
-        and not record.holds
-        and not record.waits_for
-    )
-
-
-def _stands(cluster: Cluster, offer: Offer) -> bool:
-    """Whether a job may still have what it was offered, as far as the job and the nodes are concerned."""
-    record = cluster.jobs.get(offer.job)
-    if record is None or cluster.request(record) != offer.request:
-        return False
-    if not (record.state is JobState.RUNNING if offer.grows else _in_line(cluster, record)):
-        return False
-    if not offer.firm:
-        return True
-    nodes = (cluster.nodes.get(node) for node, _ in offer.giving.shares)
-    return all(node is not None and node.state is NodeState.READY for node in nodes)
-
-
-def _behind(cluster: Cluster, offer: Offer, blocker: JobRecord | None) -> bool:
-    """Whether a job must wait behind another that blocks the queue."""
-    if blocker is None or offer.grows or offer.job == blocker.id:
-        return False
-    return cluster.jobs[offer.job].priority <= blocker.priority

@@ -5,7 +5,8 @@ from headnode.core.lifecycle.filters import submission_filters
 from headnode.core.lifecycle.records import JobRecord
 from headnode.core.lifecycle.states import JobState
 from headnode.core.scheduling.decision import Reason, Why
-from headnode.engine.offers import Offers, Stage
+from headnode.engine.offer import Stage
+from headnode.engine.offers import Offers
 
 
 def filter_reasons(cluster: Cluster, offers: Offers, record: JobRecord) -> list[Reason]:
@@ -15,9 +16,9 @@ def filter_reasons(cluster: Cluster, offers: Offers, record: JobRecord) -> list[
         told = ", ".join(map(repr, names)) or "its submission filters"
         what = f"it waits for the answer of the submission filters {told}"
         return [Reason(Why.FILTER, what, names[0] if names else "")]
-    if record.state is not JobState.QUEUED or not offers.rules:
+    if record.state is not JobState.QUEUED or not offers.chains.rules:
         return []
-    if offers.chain(cluster, record):
+    if offers.chains.of(cluster, record):
         said = _said(record)
         return said or _asked(cluster, offers, record) or _behind(cluster, offers, record)
     return _behind(cluster, offers, record)
@@ -30,7 +31,7 @@ def _said(record: JobRecord) -> list[Reason]:
 
 def _asked(cluster: Cluster, offers: Offers, record: JobRecord) -> list[Reason]:
     """Say that nobody has answered yet."""
-    chain = offers.chain(cluster, record)
+    chain = offers.chains.of(cluster, record)
     names = ", ".join(repr(each.name) for each in chain)
     offer = offers.of.get(record.id)
     if offer is not None and offer.stage is Stage.ASKED:
