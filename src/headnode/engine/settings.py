@@ -46,6 +46,36 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
                 most=100_000,
             ),
             Parameter(
+                name="SchedulingMode",
+                default="Queued",
+                doc="Queued: a job starts with all that it can have; Balanced: all start with their minimum, "
+                "and the rest is shared out again and again",
+                choices=("Queued", "Balanced"),
+            ),
+            Parameter(
+                name="PriorityBias",
+                default="MediumBias",
+                doc="in balanced mode, how much more a job gets beyond its minimum than one of a priority "
+                "1000 lower: ten times as much, twice as much, or the same",
+                choices=("HighBias", "MediumBias", "LowBias", "NoBias"),
+            ),
+            Parameter(
+                name="RebalancingInterval",
+                default="10",
+                doc="in balanced mode, how often processors are taken from jobs with more than their share, "
+                "beside when jobs come and go",
+                unit="s",
+                least=1,
+                most=3600,
+            ),
+            Parameter(
+                name="PreemptionBalancedMode",
+                default="Immediate",
+                doc="in balanced mode, whether tasks are stopped, and run again, so that others get their "
+                "share, or jobs give processors back as their tasks end",
+                choices=("Immediate", "Graceful"),
+            ),
+            Parameter(
                 name="HeartbeatInterval",
                 default="30",
                 doc="how often a node says that it lives",
@@ -243,6 +273,14 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
                 name="LicenceProgram",
                 default="",
                 doc="a program of the head's machine that prints Licences, one feature:number on a line",
+            ),
+            Parameter(
+                name="TTLCompletedJobs",
+                default="0",
+                doc="how long after the end of a job nodes keep the output that was captured for it; 0: for ever",
+                unit="days",
+                least=0,
+                most=36500,
             ),
             Parameter(
                 name="LicenceInterval",
