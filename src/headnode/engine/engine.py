@@ -76,7 +76,7 @@ class Engine:
         Raises:  Unavailable ``journal-damaged``.
         """
         self.cluster, self.number, self.kept = recover(self.journal)
-        self.offers.forget()
+        self.offers.recover(self.cluster)
         self._picture, self.last_plan = Picture(self.cluster, keeps=True), None
         self.cluster.release_due(self.clock.now())
 
@@ -109,8 +109,11 @@ class Engine:
         return answers
 
     def _think(self, command: c.Command, now: Instant, facts: list[Event]) -> Answer:
-        if isinstance(command, c.TakeVerdict) and not self.offers.take(command, self.cluster, now):
-            return ()
+        if isinstance(command, c.TakeVerdict):
+            does = self.offers.take(command, self.cluster, now)
+            if does is None:
+                return ()
+            command = does
         try:
             events = decide(self.cluster, command, now)
         except Refused as refusal:

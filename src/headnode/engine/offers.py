@@ -12,6 +12,8 @@ Source: HPC filters, "Job activation filters and their return values".
 from collections.abc import Collection, Iterable, Mapping
 from heapq import nsmallest
 
+from msgspec.structs import replace
+
 from headnode.core.filtering.activation import Verdict
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.cluster import Cluster
@@ -19,6 +21,7 @@ from headnode.core.lifecycle.records import JobRecord
 from headnode.core.model.job import JobRequest
 from headnode.core.model.quantities import NEVER, Instant, JobId
 from headnode.engine.filter_chains import Chains
+from headnode.engine.keeping import offers_kept
 from headnode.engine.offer import Offer, Stage, is_behind, place_in, stands
 from headnode.engine.passes import Giving
 from headnode.engine.ports import Filters, Question
@@ -50,8 +53,11 @@ class Offers:
         self._blocker: JobId | None = None  # as of late
         self._number = self._passes = self._most = 0
 
-    def forget(self) -> None:
-        """Forget everything but what is asked now: memory was read from the journal again."""
+    def recover(self, cluster: Cluster) -> None:
+        """Forget everything but what is asked now, and keep for jobs what the journal says is kept for them.
+
+        Their filters are asked again at the next pass; nobody can have it before.
+        """
         for offer in list(self.of.values()):
             self._drop(offer)
         self.aside.clear()
@@ -59,6 +65,11 @@ class Offers:
         self.resting.clear()
         self._left_out = None
         self._questions.clear()
+        self._blocker = None
+        for offer in offers_kept(cluster):
+            self._number += 1
+            offer.number = self._number
+            self.of[offer.job] = offer
 
     @property
     def are_in_play(self) -> bool:
@@ -133,7 +144,7 @@ class Offers:
 
     def _ask_again(self, cluster: Cluster, offer: Offer, now: Instant) -> None:
         record = cluster.jobs[offer.job]
-        if len(self._asked) >= self._most:
+        if not self.can_ask():
             offer.again = Instant(now + NO_ROOM_TO_ASK)
         else:
             self._ask(cluster, record, offer)
@@ -153,8 +164,8 @@ class Offers:
         else:
             self.lose(offer)
 
-    def take(self, command: c.TakeVerdict, cluster: Cluster, now: Instant) -> bool:
-        """Take an answer; return whether it does something to the job.  One about a fallen offer does not."""
+    def take(self, command: c.TakeVerdict, cluster: Cluster, now: Instant) -> c.TakeVerdict | None:
+        """Take an answer; return what it does to the job.  One about a fallen offer does nothing."""
         offer = self._asked.pop(command.offer, None)
         self._left_out = None
         self._uncrowd()
@@ -164,18 +175,18 @@ class Offers:
                 del self.of[command.job]
             if command.verdict is Verdict.START:
                 self._undone.append(command.offer)
-            return False
+            return None
         if command.verdict is Verdict.START:
             offer.stage = Stage.CLEARED
-            return False
+            return None
         again = Instant(now + Settings(cluster.parameters).number("ActivationFilterInterval"))
         if command.verdict is Verdict.KEEP_RESOURCES:
             offer.stage, offer.firm, offer.again = Stage.KEPT, True, again
-            return True
+            return replace(command, kept=offer.giving) if isinstance(offer.giving, c.StartJob) else command
         del self.of[offer.job]
         if command.verdict in (Verdict.BLOCK_QUEUE, Verdict.WAIT):
             self.rest(offer.job, again)
-        return True
+        return command
 
     def perform(self) -> None:
         """Ask and undo what was left to be, once everything before is durable."""

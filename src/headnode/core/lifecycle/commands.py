@@ -87,20 +87,6 @@ class RejectJob(Command, frozen=True):
     message: str
 
 
-class TakeVerdict(Command, frozen=True):
-    """Head: the activation filters have answered about the offer of this number.
-
-    `filter` is the one that decided, `words` what it did and said; `hold` how long a hold without a date is.
-    """
-
-    job: JobId
-    offer: int
-    verdict: Verdict
-    filter: str = ""
-    words: str = ""
-    hold: Seconds = Seconds(0.0)
-
-
 class ModifyJob(Command, frozen=True):
     """Replace a job's description.  `fields` are the names of what changes; `tasks` may grow at the end."""
 
@@ -203,6 +189,22 @@ class StartJob(Command, frozen=True):
     backfilled: bool = False
     option: int = 0
     parts: tuple[tuple[tuple[str, int], ...], ...] = ()
+
+
+class TakeVerdict(Command, frozen=True):
+    """Head: the activation filters have answered about the offer of this number.
+
+    `filter` is the one that decided, `words` what it did and said; `hold` how long a hold without a date is.
+    `kept` is what the job was offered, when that is kept for it: the engine adds it.
+    """
+
+    job: JobId
+    offer: int
+    verdict: Verdict
+    filter: str = ""
+    words: str = ""
+    hold: Seconds = Seconds(0.0)
+    kept: StartJob | None = None
 
 
 class GrowJob(Command, frozen=True):

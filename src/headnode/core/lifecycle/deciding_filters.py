@@ -14,7 +14,7 @@ from headnode.core.lifecycle.deciding_jobs import check_hold, checked
 from headnode.core.lifecycle.deciding_stops import cancel_queued, tasks_of
 from headnode.core.lifecycle.deciding_waits import waits
 from headnode.core.lifecycle.events import Event
-from headnode.core.lifecycle.records import JobRecord
+from headnode.core.lifecycle.records import JobRecord, word_of
 from headnode.core.lifecycle.states import JobState
 from headnode.core.lifecycle.templates import shaped
 from headnode.core.model.checks import check_runnable
@@ -111,6 +111,9 @@ def take_verdict(cluster: Cluster, command: c.TakeVerdict, now: Instant) -> list
         filter=command.filter,
         words=command.words,
     )
+    if command.kept is not None:
+        given = command.kept
+        answered = replace(answered, kept=given.shares, option=given.option, parts=given.parts)
     if record.state is JobState.RUNNING or command.verdict not in (Verdict.HOLD, Verdict.FAIL):
         return [answered] if _is_news(record, answered) else []
     if command.verdict is Verdict.FAIL:
@@ -122,9 +125,4 @@ def take_verdict(cluster: Cluster, command: c.TakeVerdict, now: Instant) -> list
 
 def _is_news(record: JobRecord, answered: e.FilterAnswered) -> bool:
     """Whether it was not said before: a filter that is asked again and again says the same mostly."""
-    known = record.filtered
-    return known is None or (known.verdict, known.filter, known.words) != (
-        answered.verdict,
-        answered.filter,
-        answered.words,
-    )
+    return record.filtered is None or replace(record.filtered, at=answered.at) != word_of(answered)

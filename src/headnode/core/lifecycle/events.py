@@ -81,12 +81,18 @@ class JobValidated(JobFact, frozen=True, gc=False):
 
 
 class FilterAnswered(JobFact, frozen=True, gc=False):
-    """An activation filter did not let it have what it was offered; `verdict` is what that means for it."""
+    """An activation filter did not let it have what it was offered; `verdict` is what that means for it.
+
+    `kept` is what is kept for it, in numbers of processors; `option` and `parts` as in `JobStarted`.
+    """
 
     verdict: str
     filter: str
     words: str = ""  # what the filter did and said
     until: Instant | None = None  # of a hold
+    kept: tuple[tuple[str, int], ...] = ()
+    option: int = 0
+    parts: tuple[tuple[tuple[str, int], ...], ...] = ()
 
 
 class JobConfigured(JobFact, frozen=True, gc=False):

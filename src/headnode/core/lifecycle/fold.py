@@ -88,6 +88,7 @@ def _modified(cluster: Cluster, event: e.JobModified) -> None:
         cluster.dequeue(record)
     spec = decode_spec(event.spec)
     record.spec, record.priority, record.group = event.spec, spec.priority, spec.job_group
+    filters.forget_kept(record)
     if record.run is not None:
         known, taken = len(record.run.tasks), spec_of(record)
         record.run.tasks += [not_begun(task) for task in taken.tasks[known:]]

@@ -6,7 +6,7 @@ from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.arrows import job_target
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.deadlines import last_start
-from headnode.core.lifecycle.records import FilterWord, JobRecord, decode_spec, encode_spec
+from headnode.core.lifecycle.records import JobRecord, decode_spec, encode_spec, word_of
 from headnode.core.lifecycle.states import JobState
 from headnode.core.model.dependencies import parents
 
@@ -36,11 +36,17 @@ def clear_hold(record: JobRecord) -> None:
         record.spec = encode_spec(replace(spec, hold_until=None))
 
 
+def forget_kept(record: JobRecord) -> None:
+    """The job is not as it was when it was offered something: what was kept for it is free again."""
+    if record.filtered is not None and record.filtered.kept:
+        record.filtered = replace(record.filtered, kept=(), option=0, parts=())
+
+
 def answered(cluster: Cluster, event: e.FilterAnswered) -> None:
     """Remember what keeps a job from what it was offered; a hold takes it out of the line."""
     record = cluster.job(event.job)
     job_target(record.state, event)
-    word = FilterWord(at=event.at, verdict=event.verdict, filter=event.filter, words=event.words)
+    word = word_of(event)
     if record.state is not JobState.QUEUED:
         record.filtered = word
         return

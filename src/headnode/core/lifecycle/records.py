@@ -9,7 +9,7 @@ from functools import lru_cache
 import msgspec
 from msgspec.structs import replace
 
-from headnode.core.lifecycle.events import Cause, DrainCause, Outcome, Place
+from headnode.core.lifecycle.events import Cause, DrainCause, FilterAnswered, Outcome, Place
 from headnode.core.lifecycle.states import JobState, TaskState
 from headnode.core.lifecycle.usage import Usage
 from headnode.core.model.alternatives import chosen
@@ -96,12 +96,31 @@ class Hold(msgspec.Struct, frozen=True):
 
 
 class FilterWord(msgspec.Struct, frozen=True):
-    """What the activation filter said that last kept a job from what it was offered."""
+    """What the activation filter said that last kept a job from what it was offered.
+
+    `kept`, `option` and `parts` as in `FilterAnswered`: what is kept for it meanwhile.
+    """
 
     at: Instant
     verdict: str
     filter: str
     words: str = ""
+    kept: tuple[tuple[str, int], ...] = ()
+    option: int = 0
+    parts: tuple[tuple[tuple[str, int], ...], ...] = ()
+
+
+def word_of(event: FilterAnswered) -> FilterWord:
+    """Return what is remembered of the answer of a filter."""
+    return FilterWord(
+        at=event.at,
+        verdict=event.verdict,
+        filter=event.filter,
+        words=event.words,
+        kept=event.kept,
+        option=event.option,
+        parts=event.parts,
+    )
 
 
 class Run(msgspec.Struct):

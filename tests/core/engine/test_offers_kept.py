@@ -1,0 +1,118 @@
+"""What a filter keeps for a job (exit code 2) is kept over a restart of the head, too."""
+
+import pytest
+from asked_filters import FilteredWorld
+from worlds import ROOT
+
+from headnode.core.filtering.activation import Verdict
+from headnode.core.lifecycle import commands as c
+from headnode.core.lifecycle.states import JobState
+from headnode.core.model.quantities import JobId, Priority, Seconds
+from headnode.core.model.task import TaskSpec
+from headnode.engine.offer import Stage
+
+KEEP = Verdict.KEEP_RESOURCES
+
+
+def one(world: FilteredWorld, size: int = 1, most: int = 0, **options: object) -> JobId:
+    """Submit a job of one task."""
+    task = TaskSpec(command="x", minimum=size, maximum=most or size)
+    return world.submit(task, minimum=size, maximum=most or size, **options)  # type: ignore[arg-type]
+
+
+def kept(size: int = 2, most: int = 0, **options: object) -> tuple[FilteredWorld, JobId]:
+    """Return a world of four processors, and a job for which a filter keeps some of them."""
+    world = FilteredWorld(4, everybody=False)
+    keeper = one(world, size, most, template="asked", **options)
+    world.answer(keeper, KEEP)
+    return world, keeper
+
+
+def restart(world: FilteredWorld) -> None:
+    """Let another head read the journal; what the one before asked is never answered."""
+    world.engine.recover()
+    world.filters.questions.clear()
+    world.cluster.pass_needed = True
+    world.wait(0.1)
+
+
+def test_what_is_kept_is_kept_over_a_restart_and_its_filter_is_asked_first() -> None:
+    world, keeper = kept()
+    restart(world)
+    others = [one(world, priority=Priority(4000)) for _ in range(3)]
+    states = [world.record(job).state for job in others]
+    assert states == [JobState.RUNNING, JobState.RUNNING, JobState.QUEUED]
+    question = world.asked(keeper)
+    assert (question.resource_count, question.backfill) == (2, False)
+    world.answer(keeper, Verdict.START)
+    assert world.record(keeper).state is JobState.RUNNING
+    assert world.record(others[2]).state is JobState.QUEUED
+    world.check_replay()
+
+
+def test_what_was_added_up_to_the_maximum_is_kept_too_once_the_filter_has_been_asked_again() -> None:
+    world = FilteredWorld(4, everybody=False)
+    running = one(world, 3, run_time=Seconds(3600.0))
+    keeper = one(world, 1, 3, template="asked")
+    world.answer(keeper, KEEP)
+    world.end(running, 1)
+    world.wait(10)
+    world.answer(keeper, KEEP)
+    restart(world)
+    assert world.asked(keeper).resource_count == 3
+    world.check_replay()
+
+
+def test_of_several_each_has_what_it_had() -> None:
+    world = FilteredWorld(2, 4)
+    jobs = [one(world, size) for size in (1, 2, 3)]
+    for job in jobs:
+        world.answer(job, KEEP)
+    before = {job: dict(offer.giving.shares) for job, offer in world.engine.offers.of.items()}
+    assert set(before) == set(jobs)
+    restart(world)
+    assert {job: dict(offer.giving.shares) for job, offer in world.engine.offers.of.items()} == before
+
+
+def test_what_has_another_by_now_is_not_taken_from_him() -> None:
+    world, keeper = kept(3)
+    world.do(c.HoldJob(by=ROOT, job=keeper, name="User"))
+    other = one(world, 2)
+    assert world.record(other).state is JobState.RUNNING
+    world.do(c.ReleaseJob(by=ROOT, job=keeper, name="User"))
+    restart(world)
+    assert world.engine.offers.of == {}
+    assert world.record(other).state is JobState.RUNNING
+
+
+@pytest.mark.parametrize("fields", [{"maximum": 3}, {"name": "other"}])
+def test_a_job_that_was_changed_is_offered_anew(fields: dict[str, object]) -> None:
+    world, keeper = kept(2, 3)
+    spec = world.cluster.written(world.record(keeper))
+    values = {name: getattr(spec, name) for name in spec.__struct_fields__} | fields
+    world.do(c.ModifyJob(by=ROOT, job=keeper, spec=type(spec)(**values), fields=tuple(fields)))
+    word = world.record(keeper).filtered
+    assert word is not None
+    assert word.kept == ()
+    restart(world)
+    assert all(offer.stage is not Stage.KEPT for offer in world.engine.offers.of.values())
+
+
+def test_what_a_job_holds_is_forgotten_when_it_starts_or_another_answer_comes() -> None:
+    world, keeper = kept()
+    world.wait(10)
+    world.answer(keeper, Verdict.BLOCK_QUEUE)
+    word = world.record(keeper).filtered
+    assert word is not None
+    assert word.kept == ()
+    restart(world)
+    assert all(offer.stage is not Stage.KEPT for offer in world.engine.offers.of.values())
+
+
+def test_an_exclusive_job_gets_its_node_back_whole_or_not_at_all() -> None:
+    world, keeper = kept(4, exclusive=True)
+    restart(world)
+    other = one(world)
+    assert world.record(other).state is JobState.QUEUED
+    world.answer(keeper, Verdict.START)
+    assert world.record(keeper).state is JobState.RUNNING
