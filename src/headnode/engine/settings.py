@@ -11,6 +11,7 @@ import msgspec
 
 from headnode.core.filtering.registration import read_filters
 from headnode.core.launching.processors import AFFINITIES
+from headnode.core.lifecycle.hook_settings import EPILOG_TIMEOUT, NODE_FILTER_TIMEOUT, PROLOG_TIMEOUT
 from headnode.core.lifecycle.retries import JOB_RETRY_COUNT, TASK_RETRY_COUNT
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.quantities import Seconds
@@ -108,6 +109,47 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
                 name="HealthCheckInterval",
                 default="300",
                 doc="how long after the end of a health check the next one begins",
+                unit="s",
+                least=1,
+                most=86400,
+            ),
+            Parameter(
+                name="PrologProgram",
+                default="",
+                doc="what every agent runs before the first task of a job on its node: any exit code but 0 "
+                "drains the node, and the job goes elsewhere",
+            ),
+            Parameter(
+                name="PrologTimeout",
+                default=str(PROLOG_TIMEOUT),
+                doc="how long a prolog may take",
+                unit="s",
+                least=1,
+                most=86400,
+            ),
+            Parameter(
+                name="EpilogProgram",
+                default="",
+                doc="what every agent runs after the last process of a job on its node, before others get its "
+                "processors: any exit code but 0 drains the node",
+            ),
+            Parameter(
+                name="EpilogTimeout",
+                default=str(EPILOG_TIMEOUT),
+                doc="how long an epilog may take",
+                unit="s",
+                least=1,
+                most=86400,
+            ),
+            Parameter(
+                name="NodeFilterDirectory",
+                default="",
+                doc="where nodes have the filters OnJobTaskStart, OnTaskStart and OnJobEnd; empty: nowhere",
+            ),
+            Parameter(
+                name="NodeFilterTimeout",
+                default=str(NODE_FILTER_TIMEOUT),
+                doc="how long a filter of a node may take",
                 unit="s",
                 least=1,
                 most=86400,
@@ -396,7 +438,9 @@ def check_parameter(
         raise _wrong(known, value, "write the absolute path of a file that holds USER:PASSWORD")
     if known.name == "NotificationWebhooks" and value:
         _check_hooks(known, value)
-    if known.name in ("HealthCheckProgram", "LicenceProgram") and value:
+    if known.name == "NodeFilterDirectory" and value and not value.startswith("/"):
+        raise _wrong(known, value, "write the absolute path of a directory of the nodes: /etc/headnode/filters")
+    if known.name in ("HealthCheckProgram", "LicenceProgram", "PrologProgram", "EpilogProgram") and value:
         _check_program(known, value)
     return known
 

@@ -28,7 +28,7 @@ class Link:
         self.heard = time.monotonic()  # when it said something last
         self.opened: dict[JobId, int] = {}  # the mark of what was said last of each open job
         self._asked = 0
-        self._answers: dict[int, asyncio.Future[m.OutputRead]] = {}
+        self._answers: dict[int, asyncio.Future[m.OutputRead | m.OutputListed]] = {}
         self._table = 0  # the number of the table that was asked for last
         self._fresh: set[tuple[int, int, int, int]] | None = (
             None  # attempts that are news since; None: not asked
@@ -79,8 +79,27 @@ class Link:
         Raises:  Unavailable ``node-away`` when the node does not answer.
         """
         self._asked += 1
-        question = m.ReadOutput(self._asked, job, task, instance, *span)
-        answer: asyncio.Future[m.OutputRead] = asyncio.get_running_loop().create_future()
+        answer = await self._answer_to(m.ReadOutput(self._asked, job, task, instance, *span))
+        if not isinstance(answer, m.OutputRead):
+            raise node_away(self.node)
+        return answer
+
+    async def list_output(self, after: JobId, most: int) -> tuple[JobId, ...]:
+        """Return the first jobs with ids above `after` whose captured output is there, at most so many.
+
+        Raises:  Unavailable ``node-away`` when the node does not answer.
+        """
+        self._asked += 1
+        answer = await self._answer_to(m.ListOutput(self._asked, after, most))
+        return answer.jobs if isinstance(answer, m.OutputListed) else ()
+
+    def remove_output(self, jobs: tuple[JobId, ...]) -> None:
+        """Let the node remove the captured output of these jobs."""
+        if jobs:
+            self.send(m.RemoveOutput(jobs=jobs))
+
+    async def _answer_to(self, question: m.ReadOutput | m.ListOutput) -> m.OutputRead | m.OutputListed:
+        answer: asyncio.Future[m.OutputRead | m.OutputListed] = asyncio.get_running_loop().create_future()
         self._answers[question.number] = answer
         try:
             async with asyncio.timeout(PATIENCE):
@@ -91,7 +110,7 @@ class Link:
         finally:
             del self._answers[question.number]
 
-    def answered(self, number: int, message: m.OutputRead) -> None:
+    def answered(self, number: int, message: m.OutputRead | m.OutputListed) -> None:
         """Hand an answer to whoever waits for it."""
         waiting = self._answers.get(number)
         if waiting is not None and not waiting.done():

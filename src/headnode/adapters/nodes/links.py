@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from headnode.adapters.identity.peer import peer_ids
 from headnode.adapters.nodes import messages as m
 from headnode.adapters.nodes.framing import read_frame
+from headnode.adapters.nodes.hooks import HOOK_PARAMETERS, cleaned_on, hooks_of
 from headnode.adapters.nodes.keeping_alive import keep_alive
 from headnode.adapters.nodes.link import PATIENCE, Link
 from headnode.adapters.nodes.reconciling import (
@@ -88,6 +89,12 @@ class NodeLinks:
                     self.open_job(cluster, event.job)
                 case e.InstancesStopping():
                     self._stop(event, cluster)
+                case e.NodesCleaning(job=job, nodes=nodes):
+                    self.open_jobs.get(job, set()).difference_update(nodes)
+                    self._close(job, set(nodes))
+                case e.ParameterSet(name=name) if name in HOOK_PARAMETERS:
+                    for job in sorted(cluster.flows):
+                        self.open_job(cluster, job)
                 case e.JobSuspending():
                     self._tell_standing(cluster, event.job)
                 case e.JobEnding() if releases_nodes(cluster, event.job):
@@ -134,6 +141,7 @@ class NodeLinks:
             return
         if only is not None and only not in record.run.places:
             return
+        entered = [node for node in record.run.places if node not in record.run.cleaning]
         spec, settings = cluster.spec(record), Settings(cluster.parameters)
         message = m.OpenJob(
             job=job,
@@ -149,10 +157,11 @@ class NodeLinks:
             memory_limited=settings.text("EnforceMemory") == "yes",
             most_processes=int(settings.number("JobProcessLimit")),
             same_numbers=settings.text("UserMapping") == "name-and-number",
+            hooks=hooks_of(settings, record.run),
         )
         encoded = _encoder.encode(message)
         mark = zlib.crc32(encoded)
-        for node in record.run.places if only is None else (only,):
+        for node in entered if only is None else {only} & set(entered):
             link = self.links.get(node)
             if link is not None:
                 link.send_encoded(encoded)
@@ -187,8 +196,9 @@ class NodeLinks:
         record = cluster.jobs.get(event.job)
         held = record.run.places if record is not None and record.run is not None else {}
         left = {node for node, _ in event.removed if node not in held}
-        self.open_jobs.get(event.job, set()).difference_update(left)
-        self._close(event.job, left)
+        opened = self.open_jobs.get(event.job, set())
+        self._close(event.job, left & opened)  # the others were told when they were to be cleaned
+        opened.difference_update(left)
 
     def _close(self, job: JobId, nodes: set[str]) -> None:
         for node in sorted(nodes):
@@ -330,13 +340,16 @@ class NodeLinks:
         cluster = self._cluster()
         held, opened = cluster.on_node(link.node), dict(holdings.opened)
         anew = isinstance(holdings, m.Hello)  # commands of people end with the connection, and not before
+        dirty = cleaned_on(cluster, link.node)
         for job in holdings.open_jobs:
-            if job in held:
+            if job in dirty:
+                self._close_on(link, job)
+            elif job in held:
                 self.open_jobs.setdefault(job, set()).add(link.node)
             elif job > 0 or anew:
                 self._close_on(link, job)
         plan = wanted(link.node, self._where().of(link.node, cluster), holdings, fresh)
-        for job in sorted(held & cluster.flows.keys()):
+        for job in sorted((held & cluster.flows.keys()) - dirty):
             if job not in opened or link.opened.get(job) != opened[job]:
                 self.open_job(cluster, job, only=link.node)
         for message in (
@@ -348,6 +361,8 @@ class NodeLinks:
         self._learn_launched(link, holdings.launched if anew else _of_tasks(holdings.launched))
         for report in plan.reports:
             await self._ask(report)
+        for job in sorted(dirty - set(holdings.open_jobs)):
+            await self._ask(c.ReportClosed(node=link.node, job=job))
 
     def _learn_launched(self, link: Link, launched: Sequence[m.Live]) -> None:
         if launched:
@@ -366,11 +381,17 @@ class NodeLinks:
                     link.began(message)
                     said = tuple(e.Begun(b.task, b.instance, b.attempt, b.at) for b in begun)
                     self._report(c.ReportStarted(node=link.node, job=job, begun=said), link, None)
+                case m.JobReady(job=job):
+                    self._report(c.ReportReady(node=link.node, job=job), link, None)
+                case m.JobClosed(job=job) if job in cleaned_on(self._cluster(), link.node):
+                    self._report(c.ReportClosed(node=link.node, job=job), link, None)
+                case m.HookFailed():
+                    self._hook_failed(message, link)
                 case m.Suspended(job=job, number=number):
                     self._report(c.ReportSuspended(node=link.node, job=job, number=number), link, None)
-                case m.OutputRead(number=number):
+                case m.OutputRead(number=number) | m.OutputListed(number=number):
                     link.answered(number, message)
-                case m.Launch() | m.LaunchPiece() | m.LaunchTaken():
+                case m.Launch() | m.LaunchPiece() | m.LaunchTaken() | m.LaunchesOver():
                     self._relay.pass_on(link.node, message, self._cluster())
                 case m.Health(well=well, said=said):
                     self._report(c.ReportHealth(node=link.node, well=well, said=said), link, None)
@@ -402,6 +423,18 @@ class NodeLinks:
         if table.check != check_text(check.program, check.every):
             link.send(check)
         await self._put_right(link, table, fresh)
+
+    def _hook_failed(self, message: m.HookFailed, link: Link) -> None:
+        """Note that a prolog or an epilog failed; the node hears when that is durable."""
+        command = c.ReportHook(node=link.node, job=message.job, hook=message.hook, said=message.said)
+        task = asyncio.ensure_future(self._ask(command))
+
+        def heard(done: "asyncio.Future[object]") -> None:
+            _acknowledge(done, link, None)
+            if not done.cancelled() and done.exception() is None:
+                link.send(m.HookHeard(job=message.job, hook=message.hook))
+
+        task.add_done_callback(heard)
 
     def _report(self, command: c.Command, link: Link, number: int | None) -> None:
         task = asyncio.ensure_future(self._ask(command))

@@ -157,6 +157,14 @@ class OutputRead(Message, frozen=True):
     data: bytes
     size: int
     problem: str = ""  # why nothing was read
+    gone: bool = False  # nothing of the job is kept here: not even the place for it
+
+
+class OutputListed(Message, frozen=True):
+    """Agent: what `ListOutput` of this number found, in the order of their ids."""
+
+    number: int
+    jobs: tuple[JobId, ...]
 
 
 class Route(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -224,6 +232,32 @@ class LaunchTaken(Message, frozen=True):
     sequence: int
 
 
+class UsedThere(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What an attempt used on a node that is not its first.  Times in seconds, memory in kB.
+
+    `why` is a sentence, when it wanted for memory there.
+    """
+
+    user_time: Seconds = Seconds(0.0)
+    system_time: Seconds = Seconds(0.0)
+    bytes_read: int = 0
+    bytes_written: int = 0
+    peak_memory: int = 0
+    average_memory: int = 0
+    why: str = ""
+
+
+class LaunchesOver(Message, frozen=True):
+    """First node: the attempt is over; end what it launched on the target.  Repeated until answered.
+
+    Target (`back`): nothing of that runs any more, and this is what it used.
+    """
+
+    route: Route
+    back: bool = False
+    used: UsedThere | None = None
+
+
 class EndLaunched(Message, frozen=True):
     """Head: the attempt is over; kill whatever it launched here."""
 
@@ -237,6 +271,20 @@ class JobClosed(Message, frozen=True):
     """Agent: nothing of the job is left here."""
 
     job: JobId
+
+
+class JobReady(Message, frozen=True):
+    """Agent: the prolog of the job has ended; repeated with every heartbeat until something of it runs."""
+
+    job: JobId
+
+
+class HookFailed(Message, frozen=True):
+    """Agent: the prolog or the epilog of the job failed; repeated until `HookHeard`."""
+
+    job: JobId
+    hook: Literal["prolog", "epilog"]
+    said: str
 
 
 class Heartbeat(Message, frozen=True):
@@ -291,6 +339,20 @@ class Welcome(Message, frozen=True):
     far: bool = False  # the head is on another machine: users are known by their names
 
 
+class Hooks(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What the node does around a job: programs with their time-outs in seconds; empty: nothing.
+
+    `filters` is the directory of its node filters.
+    """
+
+    prolog: str = ""
+    prolog_timeout: Seconds = Seconds(0.0)
+    epilog: str = ""
+    epilog_timeout: Seconds = Seconds(0.0)
+    filters: str = ""
+    filter_timeout: Seconds = Seconds(0.0)
+
+
 class OpenJob(Message, frozen=True):
     """Head: run this job's tasks as this user.  Repeated when the allocation changes.
 
@@ -311,6 +373,7 @@ class OpenJob(Message, frozen=True):
     memory_limited: bool = True  # its tasks get no more memory than they ask for
     most_processes: int = 0  # of all its tasks on one node, with threads; 0: not limited
     same_numbers: bool = False  # on another machine its user must have the number that he has on the head's
+    hooks: Hooks | None = None  # with them the node says `JobReady` before anything of the job may run there
 
 
 class Run(Message, frozen=True):
@@ -364,10 +427,31 @@ class ReadOutput(Message, frozen=True):
     most: int  # bytes
 
 
+class ListOutput(Message, frozen=True):
+    """Head: of which jobs is captured output here?  Of those with ids above `after`, the first `most`."""
+
+    number: int
+    after: JobId
+    most: int
+
+
+class RemoveOutput(Message, frozen=True):
+    """Head: the captured output of these jobs is too old; what a job that is open here has stays."""
+
+    jobs: tuple[JobId, ...]
+
+
 class CloseJob(Message, frozen=True):
     """Head: the job is over here: kill whatever is left of it and forget it; answer `JobClosed`."""
 
     job: JobId
+
+
+class HookHeard(Message, frozen=True):
+    """Head: the failure of this hook is durable; forget it."""
+
+    job: JobId
+    hook: str
 
 
 class Ack(Message, frozen=True):
@@ -384,9 +468,21 @@ class Goodbye(Message, frozen=True):
 
 FromStranger = AskAuthority | Join
 ToStranger = AuthorityIs | Joined | Goodbye
-Launching = Launch | LaunchPiece | LaunchTaken
+Launching = Launch | LaunchPiece | LaunchTaken | LaunchesOver
 FromAgent = (
-    Hello | Table | Started | Results | Suspended | OutputRead | Launching | JobClosed | Heartbeat | Health
+    Hello
+    | Table
+    | Started
+    | Results
+    | Suspended
+    | OutputRead
+    | OutputListed
+    | Launching
+    | JobReady
+    | HookFailed
+    | JobClosed
+    | Heartbeat
+    | Health
 )
 FromHead = (
     Welcome
@@ -399,9 +495,12 @@ FromHead = (
     | Suspend
     | Continue
     | ReadOutput
+    | ListOutput
+    | RemoveOutput
     | Launching
     | EndLaunched
     | CloseJob
+    | HookHeard
     | Ack
     | Goodbye
 )

@@ -1,8 +1,11 @@
-"""Reads captured output for the head.  The files are the user's: no link leads the reader elsewhere."""
+"""Captured output for the head: read, listed, removed.  It is the user's: no link leads us elsewhere."""
 
 import contextlib
+import heapq
 import os
+import shutil
 import stat
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from headnode.core.model.errors import NotFound
@@ -29,6 +32,24 @@ def read_captured(job_directory: Path, name: str, offset: int, most: int) -> tup
         raise NotFound(
             code="no-output", what=f"captured output {name!r} cannot be read: {os.strerror(error.errno or 0)}"
         ) from None
+
+
+def jobs_with_output(output: Path, after: int, most: int) -> list[int]:
+    """Return the first `most` of the jobs with ids above `after` that have a directory below `output`."""
+    with os.scandir(output) as found:
+        jobs = (int(entry.name) for entry in found if entry.name.isascii() and entry.name.isdecimal())
+        return heapq.nsmallest(most, (job for job in jobs if job > after))
+
+
+def remove_outputs(output: Path, jobs: Iterable[int], stay: Collection[int]) -> list[str]:
+    """Remove what was captured of these jobs, but for those that `stay`; return what went wrong."""
+    troubles: list[str] = []
+    for job in jobs:
+        if job not in stay:
+            shutil.rmtree(
+                output / str(job), onerror=lambda _, path, why: troubles.append(f"{path}: {why[1]}")
+            )
+    return troubles
 
 
 def _open(job_directory: Path, name: str, opened: contextlib.ExitStack) -> int:

@@ -5,7 +5,7 @@ import logging
 
 from headnode.adapters.nodes import messages as m
 from headnode.adapters.nodes.tables import check_text, digest_of_holdings
-from headnode.adapters.processes.captured import read_captured
+from headnode.adapters.processes.captured import jobs_with_output, read_captured, remove_outputs
 from headnode.adapters.processes.lease import boot_time
 from headnode.apps.agent.head_link import HeadLink, LocalSocket, Transport
 from headnode.apps.agent.health import HealthCheck
@@ -16,6 +16,7 @@ from headnode.apps.agent.results import Results
 from headnode.core.launching.output import captured_name
 from headnode.core.model.errors import NotFound
 from headnode.core.model.node import NodeFacts
+from headnode.core.model.quantities import JobId
 
 log = logging.getLogger("headnode.agent")
 
@@ -34,6 +35,7 @@ class Agent:
         self._health = HealthCheck(facts.name, self._tell_health)
         self._lease = HeldLease(self._jobs.renew)
         self._leave = asyncio.Event()
+        self._removing: set[asyncio.Future[list[str]]] = set()
         # Since when it looks for a head of this machine; None: it has met one, or is to wait for ever.
         self._unmet = boot_time() if isinstance(transport, LocalSocket) else None
 
@@ -109,7 +111,12 @@ class Agent:
                 self._jobs.acknowledged(number)
             case m.ReadOutput():
                 self._read_output(message)
-            case m.Launch() | m.LaunchPiece() | m.LaunchTaken() | m.EndLaunched():
+            case m.ListOutput(number=number, after=after, most=most):
+                jobs = jobs_with_output(self._places.output, after, most)
+                self._head.say(m.OutputListed(number=number, jobs=tuple(map(JobId, jobs))))
+            case m.RemoveOutput(jobs=jobs_over):
+                self._remove_output(jobs_over)
+            case m.Launch() | m.LaunchPiece() | m.LaunchTaken() | m.LaunchesOver() | m.EndLaunched():
                 self._jobs.launching.hear(message)
             case m.CheckHealth(program=program, every=every):
                 self._health.order(program, every)
@@ -131,9 +138,23 @@ class Agent:
         folder, most = self._places.captured(message.job), min(message.most, MOST_OUTPUT)
         try:
             data, size = read_captured(folder, name, message.offset, most)
-            self._head.say(m.OutputRead(number=message.number, data=data, size=size))
+            gone = not size and not folder.exists()
+            self._head.say(m.OutputRead(number=message.number, data=data, size=size, gone=gone))
         except NotFound as error:
             self._head.say(m.OutputRead(number=message.number, data=b"", size=0, problem=error.what))
+
+    def _remove_output(self, jobs: tuple[JobId, ...]) -> None:
+        """Remove old output beside everything else: there may be much of it."""
+        task = asyncio.ensure_future(
+            asyncio.to_thread(remove_outputs, self._places.output, jobs, self._jobs.open_jobs())
+        )
+        self._removing.add(task)
+        task.add_done_callback(self._removed)
+
+    def _removed(self, task: "asyncio.Future[list[str]]") -> None:
+        self._removing.discard(task)
+        for trouble in [] if task.cancelled() else task.result():
+            log.warning("old output could not be removed: %s", trouble)
 
     def _goodbye(self, reason: str) -> None:
         log.info("the head says goodbye: %s", reason)

@@ -9,7 +9,8 @@ from headnode.adapters.nodes import messages as m
 from headnode.adapters.nodes.tables import mark_of
 from headnode.adapters.processes import told
 from headnode.adapters.processes.job_journal import EndedRecord, Key
-from headnode.apps.agent.herd import Phase, Tended, made_up, result_of
+from headnode.adapters.processes.launched import outpost_of
+from headnode.apps.agent.herd import Phase, Tended, made_up, result_of, used_there
 from headnode.apps.agent.job import Job
 from headnode.apps.agent.launch_places import LaunchPlaces
 from headnode.apps.agent.launching import Launching
@@ -21,6 +22,7 @@ from headnode.apps.agent.shepherds import Shepherds
 from headnode.apps.agent.taken import Taken
 from headnode.apps.agent.task_terminals import size_in_words
 from headnode.apps.agent.users import as_here
+from headnode.core.launching.environment import TASK_MARKER
 from headnode.core.model.errors import Unavailable
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId, Seconds
@@ -79,7 +81,7 @@ class Jobs:
         ended = [m.Live(job, *key, False) for job in ledger.jobs() for key in ledger.over(job)]
         opened = [(job.id, mark_of(job.opened)) for job in self._jobs.values() if job.opened is not None]
         return {
-            "open_jobs": tuple(sorted({*self._jobs, *ledger.jobs()})),
+            "open_jobs": tuple(sorted(self.open_jobs())),
             "live": tuple(live),
             "ended": tuple(ended),
             "suspended": tuple(job.id for job in self._jobs.values() if job.suspended),
@@ -87,6 +89,10 @@ class Jobs:
             "opened": tuple(opened),
             "check": check,
         }
+
+    def open_jobs(self) -> frozenset[JobId]:
+        """Return the jobs that something is left of here."""
+        return frozenset({*self._jobs, *self._results.ledger.jobs()})
 
     @property
     def is_empty(self) -> bool:
@@ -173,7 +179,7 @@ class Jobs:
         tended.say(said, keys)
 
     def _is_here(self, job: Job, over: dict[Key, None], key: Key) -> bool:
-        return key in over or job.owner_of(key) is not None
+        return key in over or key in job.held or job.owner_of(key) is not None
 
     def _ready(self, job: Job, task: int) -> tuple[Tended, Orders]:
         """Return a shepherd for the job and what it needs to know.
@@ -212,8 +218,10 @@ class Jobs:
         tended, orders = self._ready(self._job(launch.route.job), launch.route.task)
         environment, directory = orders.launched(launch)
         terminal = size_in_words(launch.terminal)
-        number, bound = launch.route.number, orders.processors_for(launch)
-        tended.say(told.launch_message(number, launch.command, environment, directory, terminal, bound))
+        number, bounds = launch.route.number, orders.bounds_for(launch)
+        outpost = outpost_of(environment[TASK_MARKER]) if launch.route.task else ""
+        said = told.launch_message(number, launch.command, environment, directory, terminal, bounds, outpost)
+        tended.say(said)
         return tended.uid
 
     def end_launched(self, number: JobId, launches: list[str], grace: float) -> None:
@@ -222,11 +230,21 @@ class Jobs:
         for tended in job.herd.values() if job is not None else ():
             tended.say(told.end_launches_message(launches, grace))
 
-    def end_launched_by(self, number: JobId, key: Key) -> None:
-        """Let the job's shepherd kill whatever an attempt of another node has running here."""
+    def end_launched_by(self, number: JobId, key: Key) -> bool:
+        """Let the job's shepherd kill whatever an attempt of another node has running here.
+
+        False when the job has no shepherd here; else it tells when that is done, and what was used.
+        """
         job = self._jobs.get(number)
-        for tended in job.herd.values() if job is not None else ():
+        herd = list(job.herd.values()) if job is not None else []
+        for tended in herd:
             tended.say(told.end_task_launches_message(".".join(map(str, (number, *key)))))
+        return any(tended.phase in (Phase.AWAITED, Phase.HERE) for tended in herd)
+
+    def launches_over(self, job: JobId, said: told.ToldLaunchesOver) -> None:
+        """Nothing runs any more of what an attempt of another node launched here."""
+        if said.task.partition(".")[0] == str(job):
+            self.launching.launches_over(said.task, used_there(said))
 
     def not_launched(self, number: str, why: str) -> None:
         """A shepherd could not start a command."""
@@ -270,6 +288,9 @@ class Jobs:
         job.opened, job.orders, job.suspended = None, None, 0
         self._places.forget(number)
         self.launching.job_over(number)
+        for entry in job.held.values():
+            self._settle(job.id, *entry)
+        job.held.clear()
         for tended in job.herd.values():
             self._shepherds.dismiss(tended)
         self._forget_if_over(job)
@@ -301,8 +322,14 @@ class Jobs:
 
     def ended(self, tended: Tended, records: list[EndedRecord]) -> None:
         """These attempts are over."""
+        job = self._job(tended.job)
         for record in records:
-            self._settle(tended.job, tended.marker, record.number, result_of(record))
+            entry = Entry(tended.marker, record.number, result_of(record))
+            targets = self.launching.targets(job.id, record.key)
+            if targets:
+                self._hold(job, entry, targets)
+            elif record.key not in job.held:
+                self._settle(job.id, *entry)
             tended.live.pop(record.key, None)
 
     def is_suspended(self, tended: Tended, number: int) -> None:
@@ -349,6 +376,18 @@ class Jobs:
                 self._say(m.Suspended(job=job.id, number=job.suspended))
         self._forget_if_over(job)
 
+    def _hold(self, job: Job, entry: Entry, targets: frozenset[str]) -> None:
+        """Keep a result back until it is known what its attempt used on other nodes."""
+        job.held[entry.key] = entry
+        self.launching.attempt_over(job.id, entry.key)
+
+        def settle(result: m.Result) -> None:
+            if job.held.pop(entry.key, None) is not None:
+                self._settle(job.id, entry.marker, entry.number, result)
+                self._forget_if_over(job)
+
+        self.launching.gather(job.id, entry.result, targets, settle)
+
     def _settle(self, job: JobId, marker: str, number: int, result: m.Result) -> None:
         self.launching.attempt_over(job, (result.task, result.instance, result.attempt))
         self._results.take(job, Entry(marker, number, result))
@@ -358,7 +397,7 @@ class Jobs:
 
     def _forget_if_over(self, job: Job) -> None:
         """Drop the shepherds that are settled, and the job when it is closed and none is left."""
-        waiting = self._results.ledger.over(job.id)
+        waiting = job.held or self._results.ledger.over(job.id)
         for marker, tended in list(job.herd.items()):
             if tended.phase is Phase.GONE and not waiting:
                 self._shepherds.forget(tended)

@@ -13,7 +13,7 @@ from headnode.core.lifecycle.states import ACTIVE, PEOPLE_SAY, JobState
 from headnode.core.model.dependencies import parents
 from headnode.core.model.errors import BadRequest, NotFound
 from headnode.core.model.job import JobSpec
-from headnode.core.model.quantities import JobId
+from headnode.core.model.quantities import Instant, JobId
 from headnode.engine.engine import Engine
 from headnode.engine.ports import Archive, EndedJob
 
@@ -65,6 +65,13 @@ class Lookups:
             return None
         ended = self.archive.ended_job(JobId(job))
         return decode_record(ended.record) if ended is not None else None
+
+    def ended_at(self, job: int) -> Instant | None:
+        """Return when a job ended that is over; None when it is alive or does not exist."""
+        if JobId(job) in self.cluster.jobs:
+            return None
+        ended = self.archive.ended_job(JobId(job))
+        return None if ended is None else ended.ended
 
     def record(self, job: int) -> JobRecord | None:
         """Return the record of a job, alive or over; None when it does not exist."""

@@ -28,6 +28,7 @@ from headnode.apps.server.local_socket import LocalSocket
 from headnode.apps.server.lost_nodes import watch_for_lost_nodes
 from headnode.apps.server.network import Network, address_to_listen_at
 from headnode.apps.server.notifying import Notices
+from headnode.apps.server.old_output import OldOutput
 from headnode.apps.server.options import Options, cluster_name, node_names, read_options
 from headnode.apps.server.retiring import retire_nodes
 from headnode.apps.server.watching import Several, Watchers
@@ -170,6 +171,7 @@ class Head:
             asyncio.create_task(self.desk.outlooks.keep()),
             asyncio.create_task(self._notices.keep()),
             asyncio.create_task(self.desk.licences.keep()),
+            asyncio.create_task(OldOutput(self.engine, self.desk.lookups, self.links.links).keep()),
         ]
         for task in beside:
             task.add_done_callback(_tell_if_broken)

@@ -9,6 +9,7 @@ from headnode.core.launching.environment import Surroundings
 from headnode.core.launching.output import captured_path
 from headnode.core.launching.recipe import recipe
 from headnode.core.lifecycle.events import Place
+from headnode.core.model.quantities import JobId
 
 
 def output_paths(
@@ -33,3 +34,13 @@ def output_paths(
         "kept": None if recipe_of.stdout and recipe_of.stderr else kept,
         "node": node,
     }
+
+
+def output_is_kept(state: Path, node: str, job: JobId) -> bool:
+    """Return whether a node of this machine still keeps a place for what was captured of a job."""
+    return (state / "nodes" / node / "output" / str(job)).is_dir()
+
+
+def not_kept(job: JobId) -> str:
+    """Return what to say of captured output that is not there any more."""
+    return f"the captured output of job {job} is not kept any more: TTLCompletedJobs or somebody removed it"

@@ -8,7 +8,7 @@ from headnode.apps.server import answers_jobs as show
 from headnode.apps.server import wishes as w
 from headnode.apps.server.desk import Desk
 from headnode.apps.server.lookups import Found
-from headnode.apps.server.outputs import output_paths
+from headnode.apps.server.outputs import not_kept, output_is_kept, output_paths
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.permission import may_read_output
 from headnode.core.lifecycle.states import TaskState
@@ -201,10 +201,13 @@ async def output(desk: Desk, by: User, wish: w.TaskWish) -> Object:
         return {**nothing, "state": state.value}
     place = live.place if live is not None else ((node, ()),)
     record = desk.cluster.nodes.get(node)
+    remote = record is not None and bool(record.key)
+    kept = output_is_kept(desk.state, node, found.record.id)
     return output_paths(desk.state, desk.name, found, wish.task, instance, place) | {
         "state": state.value,
         "by": by.name,
-        "remote": record is not None and bool(record.key),
+        "remote": remote,
+        "gone": "" if remote or not found.ended or kept else not_kept(found.record.id),
     }
 
 
@@ -230,4 +233,6 @@ async def read_output(desk: Desk, by: User, wish: w.ReadOutputWish) -> Object:
     read = await link.read_output(found.record.id, wish.task, wish.instance or 1, span)
     if read.problem:
         raise NotFound(code="no-output", what=read.problem, fix="see: hn task view")
+    if read.gone and found.ended:
+        raise NotFound(code="no-output", what=not_kept(found.record.id), fix="see: hn job view")
     return {"data": read.data, "size": read.size}

@@ -51,10 +51,12 @@ def _follow(client: "Client", question: "dict[str, Any]", stream: str, out: "Out
 
 def _path(files: "dict[str, Any]", stream: str, question: "dict[str, Any]") -> str:
     path: str | None = files[stream]
-    if path is not None:
+    if path is not None and not (files.get("gone") and path == files["kept"]):
         return path
-    from headnode.core.model.errors import WrongState
+    from headnode.core.model.errors import NotFound, WrongState
 
+    if path is not None:
+        raise NotFound(code="no-output", what=files["gone"], fix=f"see: hn job view {question['job']}")
     task = ".".join(str(part) for part in question.values() if part is not None)
     state = files["state"].lower()
     raise WrongState(

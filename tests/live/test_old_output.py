@@ -1,0 +1,64 @@
+"""Captured output goes when its job has been over for as long as the site wishes to keep it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headnode.adapters.processes.captured import jobs_with_output, remove_outputs
+from heads import RealHead, real_head
+
+MOMENT = "0.000001"  # days, a tenth of a second
+
+
+@pytest.fixture
+def head(tmp_path: Path) -> Iterator[RealHead]:
+    with real_head(tmp_path) as made:
+        yield made
+
+
+def kept(head: RealHead) -> set[str]:
+    return {folder.name for folder in head.state.glob("nodes/*/output/*")}
+
+
+def test_output_of_jobs_that_are_over_goes_and_that_of_others_stays(head: RealHead) -> None:
+    over = head.submit("/bin/echo over")
+    assert head.wait(over)["state"] == "Finished"
+    runs = head.submit("/bin/sh -c 'echo begun; exec sleep 1000'")
+    head.until(lambda: str(runs) in kept(head))
+    head.ask("set_params", values={"TTLCompletedJobs": MOMENT})
+    head.until(lambda: str(over) not in kept(head))
+    assert kept(head) == {str(runs)}
+    assert "is not kept any more" in head.ask("output", job=over, task=1, instance=None)["gone"]
+    assert head.ask("output", job=runs, task=1, instance=None)["gone"] == ""
+
+
+def test_nothing_goes_unless_the_site_wishes_it(head: RealHead) -> None:
+    over = head.submit("/bin/echo over")
+    assert head.wait(over)["state"] == "Finished"
+    values = {one["name"]: one["value"] for one in head.ask("params")["params"]}
+    assert values["TTLCompletedJobs"] == "0"
+    assert head.ask("output", job=over, task=1, instance=None)["gone"] == ""
+
+
+def test_jobs_are_listed_in_the_order_of_their_ids_a_page_at_a_time(tmp_path: Path) -> None:
+    for name in ("9", "10", "100", "2", "lost+found", "\u0663"):
+        (tmp_path / name).mkdir()
+    assert jobs_with_output(tmp_path, 0, 3) == [2, 9, 10]
+    assert jobs_with_output(tmp_path, 10, 3) == [100]
+    assert jobs_with_output(tmp_path, 100, 3) == []
+
+
+def test_what_a_user_put_there_leads_nowhere_else(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").touch()
+    output = tmp_path / "output"
+    (output / "7").mkdir(parents=True)
+    (output / "7" / "link").symlink_to(outside)
+    (output / "8").symlink_to(outside)
+    (output / "9").mkdir()
+    troubles = remove_outputs(output, (7, 8, 9, 11), stay={9})
+    assert sorted(path.name for path in output.iterdir()) == ["8", "9"]
+    assert (outside / "precious").exists()
+    assert [trouble.split(":")[0] for trouble in troubles] == [str(output / "8"), str(output / "11")]
