@@ -133,10 +133,13 @@ def _gift(cluster: Cluster, flow: Flow, node: str, spare: int) -> tuple[int, tup
 
 
 def held_units(cluster: Cluster, record: JobRecord) -> int:
-    """Return how many of its units a job holds."""
+    """Return how many of its units a job holds and may keep."""
     run = cluster.flow(record.id).run
     unit = cluster.request(record).unit
-    return sum(units_in(unit, len(held), cluster.nodes[node].facts) for node, held in run.allocation.items())
+    return sum(
+        units_in(unit, len(held) - run.recalled.get(node, 0), cluster.nodes[node].facts)
+        for node, held in run.allocation.items()
+    )
 
 
 def idle_units(cluster: Cluster, record: JobRecord) -> int:

@@ -16,6 +16,8 @@ _SUSPENDED = (J.SUSPENDING, J.SUSPENDED, J.RESUMING)
 _WHILE_SUSPENDED = (
     e.JobModified,
     e.AllocationLost,
+    e.NodeReadied,
+    e.NodesCleaning,
     e.InstancesStarted,
     e.InstancesStopping,
     e.InstancesEnded,
@@ -54,6 +56,9 @@ JOB_ARROWS: Mapping[tuple[J, type], frozenset[J]] = MappingProxyType(
         (J.RUNNING, e.AllocationGrown): frozenset({J.RUNNING}),
         (J.RUNNING, e.AllocationShrunk): frozenset({J.RUNNING}),
         (J.RUNNING, e.AllocationLost): frozenset({J.RUNNING}),
+        (J.RUNNING, e.NodeReadied): frozenset({J.RUNNING}),
+        (J.RUNNING, e.NodesCleaning): frozenset({J.RUNNING}),
+        (J.RUNNING, e.ProcessorsRecalled): frozenset({J.RUNNING}),
         (J.RUNNING, e.InstancesDispatched): frozenset({J.RUNNING}),
         (J.RUNNING, e.InstancesStarted): frozenset({J.RUNNING}),
         (J.RUNNING, e.InstancesStopping): frozenset({J.RUNNING}),
@@ -81,6 +86,8 @@ JOB_ARROWS: Mapping[tuple[J, type], frozenset[J]] = MappingProxyType(
         **{(state, e.JobReturned): frozenset({J.QUEUED}) for state in _SUSPENDED},
         **{(state, e.JobEnded): frozenset({J.FINISHED, J.FAILED, J.CANCELED}) for state in _SUSPENDED},
         (J.ENDING, e.InstancesDispatched): frozenset({J.ENDING}),  # the releases of its nodes
+        (J.ENDING, e.NodesCleaning): frozenset({J.ENDING}),
+        (J.ENDING, e.AllocationShrunk): frozenset({J.ENDING}),  # by nodes that are clean
         (J.ENDING, e.InstancesStarted): frozenset({J.ENDING}),
         (J.ENDING, e.InstancesStopping): frozenset({J.ENDING}),
         (J.ENDING, e.InstancesEnded): frozenset({J.ENDING}),
@@ -89,6 +96,7 @@ JOB_ARROWS: Mapping[tuple[J, type], frozenset[J]] = MappingProxyType(
         (J.ENDING, e.JobEnding): frozenset({J.ENDING}),
         (J.ENDING, e.JobEnded): frozenset({J.FINISHED, J.FAILED, J.CANCELED}),
         (J.ENDING, e.JobRequeued): frozenset({J.QUEUED}),
+        (J.ENDING, e.JobReturned): frozenset({J.QUEUED}),
         (J.FAILED, e.JobRequeued): frozenset({J.QUEUED}),
         (J.FAILED, e.JobConfigured): frozenset({J.CONFIGURING}),
         (J.CANCELED, e.JobRequeued): frozenset({J.QUEUED}),

@@ -8,12 +8,15 @@ from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.allocating import surplus
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.deciding_jobs import stop_live
+from headnode.core.lifecycle.deciding_preemption import give_up
 from headnode.core.lifecycle.deciding_stops import cancel_queued, tasks_of
 from headnode.core.lifecycle.deciding_suspension import stand_still
 from headnode.core.lifecycle.deciding_waits import in_vain
 from headnode.core.lifecycle.dispatching import dispatches
 from headnode.core.lifecycle.events import Event
 from headnode.core.lifecycle.flow import Flow
+from headnode.core.lifecycle.hook_settings import cleans_nodes
+from headnode.core.lifecycle.hooks import cleaned_first, overdue, see_off
 from headnode.core.lifecycle.records import JobRecord, Run
 from headnode.core.lifecycle.retries import job_retries
 from headnode.core.lifecycle.states import JobState
@@ -35,7 +38,11 @@ def attend(cluster: Cluster, command: c.Attend, now: Instant) -> list[Event]:
     flow = cluster.flow(record.id)
     stopped = record.run.outcome is not None
     if flow.open == 0 and not flow.spec.run_until_canceled and (not stopped or record.run.requeue):
-        return _end_of(record, flow, _over(record, flow, now), now)
+        return _end_of(cluster, record, flow, _over(record, flow, now), now)
+    if record.state is JobState.RUNNING and record.run.recalled:
+        given = cleaned_first(cluster, record, give_up(cluster, record, now))
+        if given:
+            return given
     if (
         record.state is JobState.RUNNING
         and flow.tends_nodes
@@ -47,7 +54,10 @@ def attend(cluster: Cluster, command: c.Attend, now: Instant) -> list[Event]:
     if record.state is not JobState.RUNNING:
         return stand_still(record, now)
     placed = dispatches(cluster, record, now) if flow.ready and not stopped else []
-    return list(placed) or released_first(record, surplus(cluster, record, now), flow)
+    if placed:
+        return list(placed)
+    given = cleaned_first(cluster, record, released_first(record, surplus(cluster, record, now), flow))
+    return given or overdue(cluster, record, now)
 
 
 def _skip_if_in_vain(cluster: Cluster, record: JobRecord, now: Instant) -> list[Event]:
@@ -61,6 +71,12 @@ def _end_if_still(cluster: Cluster, record: JobRecord, run: Run, now: Instant) -
     left = releases(cluster, record, now)
     if left or any(progress.live for progress in run.tasks):
         return list(left)
+    cleaning = see_off(cluster, record, now)
+    if cleaning is not None:
+        return cleaning
+    if run.requeue and run.preempted_by:
+        by = run.preempted_by
+        return [e.JobReturned(at=now, job=record.id, message=record.message, preempted_by=by)]
     if run.requeue:
         return [e.JobRequeued(at=now, job=record.id, message=record.message)]
     return [e.JobEnded(at=now, job=record.id, outcome=run.outcome or "canceled", message=record.message)]
@@ -68,6 +84,9 @@ def _end_if_still(cluster: Cluster, record: JobRecord, run: Run, now: Instant) -
 
 def _leave_allocation(cluster: Cluster, record: JobRecord, run: Run, now: Instant) -> list[Event]:
     """Nothing of a job that starts nothing new runs any more: it ends, or goes back to the queue."""
+    cleaning = see_off(cluster, record, now)
+    if cleaning is not None:
+        return cleaning
     if not run.requeue:
         outcome = run.outcome or "canceled"
         return [e.JobEnded(at=now, job=record.id, outcome=outcome, message=record.message)]
@@ -80,9 +99,13 @@ def _leave_allocation(cluster: Cluster, record: JobRecord, run: Run, now: Instan
     ]
 
 
-def _end_of(record: JobRecord, flow: Flow, over: e.JobEnded, now: Instant) -> list[Event]:
-    """Return the end of a job all of whose tasks are over; its nodes are released first."""
-    if not flow.tends_nodes or not (flow.lanes or flow.run.stays):
+def _end_of(
+    cluster: Cluster, record: JobRecord, flow: Flow, over: e.JobEnded, now: Instant
+) -> list[Event]:
+    """Return the end of a job all of whose tasks are over; its nodes are released and cleaned first."""
+    tended = flow.tends_nodes and (flow.lanes or flow.run.stays)
+    cleaned = flow.run.allocation and (flow.run.cleaning or cleans_nodes(cluster))
+    if not tended and not cleaned:
         return [over]
     ending = e.JobEnding(at=now, job=record.id, outcome=over.outcome, message=over.message)
     return [ending, *stop_live(record, flow, "canceled", "the job is over", now)]

@@ -90,6 +90,9 @@ class Cluster:
         self._last_starts: list[tuple[Instant, JobId]] = []  # by time; some are of jobs no longer queued
         self.running: set[JobId] = set()
         self.aside: set[JobId] = set()  # suspended, or ending after it: they hold nothing where they are
+        self.giving: set[JobId] = (
+            set()
+        )  # they hold something that will soon be free: they end, or it was recalled
         self.counts: dict[JobState, int] = {}
         # What the engine should look at next, and jobs that are over and go to the archive.
         self.touched: set[JobId] = set()
@@ -337,12 +340,16 @@ class Cluster:
             flow.rests_until = until
             heappush(self._rests, (until, job))
 
+    def wake_at(self, job: JobId, at: Instant) -> None:
+        """Let a job that was started be looked at by then."""
+        heappush(self._rests, (at, job))
+
     def next_rested(self) -> Instant | None:
-        """Return when the next service may go on that rests; None when none does."""
+        """Return when the next service may go on that rests, or a node be given back; None when none is."""
         return self._rests[0][0] if self._rests else None
 
     def wake_rested(self, now: Instant) -> None:
-        """Let the jobs be looked at whose service has rested."""
+        """Let the jobs be looked at whose service has rested, or whose nodes should be clean."""
         while self._rests and self._rests[0][0] <= now:
             job = heappop(self._rests)[1]
             self.touched |= {job} & self.flows.keys()
@@ -358,7 +365,18 @@ class Cluster:
             self.take(record.id, node, processors)
         self.flows[record.id] = Flow(record, run)
         self.set_deadline(record.id, run.deadline)
+        self.look_what_it_gives(record)
+        for until in run.cleaning.values():
+            self.wake_at(record.id, until)
         self.touched.add(record.id)
+
+    def look_what_it_gives(self, record: JobRecord) -> None:
+        """Work out again whether a job holds something that will soon be free."""
+        recalled = record.run is not None and bool(record.run.recalled)
+        if record.id in self.running and (recalled or record.state is JobState.ENDING):
+            self.giving.add(record.id)
+        else:
+            self.giving.discard(record.id)
 
     def give_back_all(self, record: JobRecord) -> None:
         """A job that is suspended gives back what it holds; its processes stay where they are."""
@@ -367,8 +385,9 @@ class Cluster:
             raise Broken(code="no-run", what=f"job {record.id} is {record.state} and has no run")
         for node, processors in run.allocation.items():
             self.give_back(record.id, node, processors)
-        run.allocation = {}
+        run.allocation, run.recalled, run.recalled_for = {}, {}, ()
         self.running.discard(record.id)
+        self.giving.discard(record.id)
         self._classes.pop(record.id, None)
 
     def set_aside(self, record: JobRecord) -> None:
@@ -399,7 +418,10 @@ class Cluster:
             for node, processors in record.run.allocation.items():
                 self.give_back(record.id, node, processors)
             record.run.allocation, record.run.parts, record.run.stays = {}, (), {}
+            record.run.unready, record.run.cleaning, record.run.forgiven = (), {}, False
+            record.run.recalled, record.run.recalled_for, record.run.preempted_by = {}, (), 0
         self.running.discard(record.id)
+        self.giving.discard(record.id)
         self.flows.pop(record.id, None)
         self._classes.pop(record.id, None)
         self.pass_needed = True

@@ -214,6 +214,27 @@ class GrowJob(Command, frozen=True):
     shares: tuple[tuple[str, int], ...]
 
 
+class RecallProcessors(Command, frozen=True):
+    """Scheduler: let the running job give up so many processors of these nodes, in all, as its tasks end.
+
+    In place of what was recalled before; nothing: it may keep what it has.  `immediate`: tasks that run there
+    are stopped, to run again.  `for_jobs` are to have the processors.
+    """
+
+    job: JobId
+    shares: tuple[tuple[str, int], ...]
+    immediate: bool = False
+    for_jobs: tuple[JobId, ...] = ()
+    message: str = ""
+
+
+class PreemptJob(Command, frozen=True):
+    """Scheduler: stop the running job and queue it again, so that another can have what it holds."""
+
+    job: JobId
+    for_job: JobId
+
+
 class Attend(Command, frozen=True):
     """Engine: something of this job changed; dispatch, shrink or end it."""
 
@@ -386,6 +407,29 @@ class ReportHealth(Command, frozen=True):
     node: str
     well: bool
     said: str = ""
+
+
+class ReportReady(Command, frozen=True):
+    """Node: the prolog of the job has ended here; its tasks may come."""
+
+    node: str
+    job: JobId
+
+
+class ReportClosed(Command, frozen=True):
+    """Node: nothing of the job is left here, and its epilog has ended."""
+
+    node: str
+    job: JobId
+
+
+class ReportHook(Command, frozen=True):
+    """Node: the prolog or the epilog (`hook`) of the job failed here; `said` is why."""
+
+    node: str
+    job: JobId
+    hook: str
+    said: str
 
 
 class OfferLogin(Command, frozen=True):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from headnode.core.lifecycle import attending, tokens
+from headnode.core.lifecycle import attending, hooks, tokens
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle import deciding_changes as changes
 from headnode.core.lifecycle import deciding_drains as drains
@@ -19,6 +19,7 @@ from headnode.core.lifecycle import deciding_jobs as jobs
 from headnode.core.lifecycle import deciding_joins as joins
 from headnode.core.lifecycle import deciding_losses as losses
 from headnode.core.lifecycle import deciding_nodes as nodes
+from headnode.core.lifecycle import deciding_preemption as preemption
 from headnode.core.lifecycle import deciding_reports as reports
 from headnode.core.lifecycle import deciding_reservations as reservations
 from headnode.core.lifecycle import deciding_stops as stops
@@ -51,6 +52,8 @@ _DECIDE: Mapping[type, Callable[[Cluster, Any, Instant], list[Event]]] = Mapping
         c.RequeueJob: jobs.requeue,
         c.StartJob: jobs.start,
         c.GrowJob: jobs.grow,
+        c.RecallProcessors: preemption.recall,
+        c.PreemptJob: preemption.preempt,
         c.Attend: attending.attend,
         c.StopJob: stops.stop_job,
         c.EndOverdue: stops.end_overdue,
@@ -77,6 +80,9 @@ _DECIDE: Mapping[type, Callable[[Cluster, Any, Instant], list[Event]]] = Mapping
         c.CancelReservation: reservations.cancel,
         c.AttendReservation: reservations.attend,
         c.ReportHealth: drains.health,
+        c.ReportReady: hooks.ready,
+        c.ReportClosed: hooks.cleaned,
+        c.ReportHook: hooks.failed,
         c.OfferLogin: tokens.offer,
         c.TakeLogin: tokens.take,
         c.UseToken: tokens.use,

@@ -135,12 +135,14 @@ def _verdict(
             report, kind="lost", message="the node no longer knows that the task had started"
         )
     if report.kind == "never-ran":
-        if stopping is None or again or live.cause == "system":
+        if stopping is None or again or live.cause in ("system", "preempted"):
             return "queued", "asked", ""
         return "canceled", "asked", live.message
     if again:
         return "queued", "asked", live.message
     if stopping is not None and report.kind in ("stopped", "exited", "lost", "timed-out", "not-started"):
+        if live.cause == "preempted":
+            return "queued", "preempted", live.message
         if live.cause == "system":
             return _after_loss(task, live.message, progress.losses.get(report.instance, 0), allowed)
         return stopping, "asked", live.message

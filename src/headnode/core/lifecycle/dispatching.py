@@ -3,7 +3,7 @@
 Source: CCS, "Task execution": in the order of the task list, filling node by node; design, section 5.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.cluster import Cluster
@@ -63,13 +63,17 @@ def dispatches(cluster: Cluster, record: JobRecord, now: Instant) -> list[e.Inst
 
 
 def _usable(flow: Flow) -> dict[str, list[int]]:
-    """Return what is free of each node; nothing of those that are not prepared, or that are being released.
+    """Return what is free of each node; nothing of those that are not prepared, being released or recalled.
 
     Its lists are replaced, never changed.
     """
-    if not flow.tends_nodes:
+    if not flow.guards_nodes and not flow.run.recalled:
         return dict(flow.free)
-    return {node: free if flow.is_usable(node) else [] for node, free in flow.free.items()}
+    return {node: free if _is_open(flow, node) else [] for node, free in flow.free.items()}
+
+
+def _is_open(flow: Flow, node: str) -> bool:
+    return node not in flow.run.recalled and flow.is_usable(node)
 
 
 def _serve(
@@ -103,7 +107,8 @@ def _takes_all(cluster: Cluster, flow: Flow) -> bool:
         and task.needs == ANY_NODE
         and task.distribution is None
         and len(flow.run.parts) < 2
-        and (not flow.tends_nodes or all(map(flow.is_usable, flow.free)))
+        and not flow.run.recalled
+        and (not flow.guards_nodes or all(map(flow.is_usable, flow.free)))
         and flow.free.keys() <= cluster.nodes.keys()
         and all(cluster.nodes[node].state in TAKE_TASKS for node in flow.free)
     )
@@ -128,7 +133,7 @@ def _fill(progress: TaskProgress, flow: Flow, room: Room) -> tuple[list[Batch], 
     depth = _depth(progress, waiting, flow, room) if waiting > 1 else 1
     batches: list[Batch] = [
         (place, _next(progress, left, depth - live))
-        for place, live in _own_lanes(progress)
+        for place, live in _own_lanes(progress, flow.run.recalled)
         if live <= depth // 2
     ]
     while attempts := _next(progress, left, depth):
@@ -139,11 +144,13 @@ def _fill(progress: TaskProgress, flow: Flow, room: Room) -> tuple[list[Batch], 
     return [batch for batch in batches if batch[1]], False
 
 
-def _own_lanes(progress: TaskProgress) -> list[tuple[Place, int]]:
+def _own_lanes(progress: TaskProgress, recalled: Mapping[str, int]) -> list[tuple[Place, int]]:
     lanes: dict[Place, int] = {}
     for live in progress.live.values():
         if not live.moved:  # else its lane has another name where it runs
             lanes[live.place] = lanes.get(live.place, 0) + 1
+    if recalled:
+        return [(place, live) for place, live in lanes.items() if not any(n in recalled for n, _ in place)]
     return list(lanes.items())
 
 

@@ -14,7 +14,7 @@ from headnode.core.model.reservation import NodeReservation
 
 Outcome = Literal["finished", "failed", "canceled"]
 EndState = Literal["finished", "failed", "canceled", "queued"]
-Cause = Literal["program", "system", "asked"]
+Cause = Literal["program", "system", "asked", "preempted"]
 Place = tuple[tuple[str, tuple[int, ...]], ...]
 """Where something runs: node names, each with the numbers of the processors taken there."""
 
@@ -112,12 +112,14 @@ class JobStarted(JobFact, frozen=True, gc=False):
     backfilled: bool = False
     option: int = 0
     parts: tuple[Place, ...] = ()
+    readied: bool = False  # its nodes must say that they are ready before anything of it is dispatched to them
 
 
 class AllocationGrown(JobFact, frozen=True, gc=False):
     """It was given more processors."""
 
     added: Place
+    readied: bool = False  # as in `JobStarted`, of nodes that are new to it
 
 
 class AllocationShrunk(JobFact, frozen=True, gc=False):
@@ -136,6 +138,36 @@ class AllocationLost(JobFact, frozen=True, gc=False):
 
     removed: Place
     too_small: bool = False
+    message: str = ""
+    forgiven: bool = False  # its return to the queue is not counted
+
+
+class NodeReadied(JobFact, frozen=True, gc=False):
+    """One of its nodes is ready for it: the prolog has ended there."""
+
+    node: str
+
+
+class NodesCleaning(JobFact, frozen=True, gc=False):
+    """Nothing of it runs on these nodes any more: they are cleaned, and given back afterwards.
+
+    `until`: when they are given back though they have not said that they are clean.
+    """
+
+    nodes: tuple[str, ...]
+    until: Instant
+    message: str = ""
+
+
+class ProcessorsRecalled(JobFact, frozen=True, gc=False):
+    """It is to give up so many processors of these nodes as they become idle, and starts nothing there.
+
+    In place of what was recalled before; nothing: it may keep what it has.  `for_jobs` are those that are to
+    have them.
+    """
+
+    processors: tuple[tuple[str, int], ...]
+    for_jobs: tuple[int, ...] = ()
     message: str = ""
 
 
@@ -201,7 +233,8 @@ class InstancesEnded(JobFact, frozen=True, gc=False):
 class InstancesStopping(JobFact, frozen=True, gc=False):
     """Live instances of one task are being stopped; `outcome` is how they will end.
 
-    With the cause ``system`` they will run again if they may run twice.
+    With the cause ``system`` they will run again if they may run twice; with ``preempted`` they will, and
+    that is not counted.
     """
 
     task: int
@@ -238,6 +271,7 @@ class JobEnding(JobFact, frozen=True, gc=False):
     by: str = ""
     force: bool = False
     requeue: bool = False  # when over it goes back to the queue instead
+    preempted_by: int = 0  # the job that is to have what it holds
 
 
 class DispatchStopped(JobFact, frozen=True, gc=False):
@@ -268,9 +302,14 @@ class JobRequeued(JobFact, frozen=True, gc=False):
 
 
 class JobReturned(JobFact, frozen=True, gc=False):
-    """It is back in the queue because it lost too many of its nodes; what has failed stays failed."""
+    """It is back in the queue because it lost too many of its nodes; what has failed stays failed.
+
+    Or because it was preempted, which is not counted.
+    """
 
     message: str = ""
+    preempted_by: int = 0
+    forgiven: bool = False  # this return is not counted
 
 
 class JobRevived(JobFact, frozen=True, gc=False):
@@ -368,8 +407,8 @@ class NodeResumed(NodeFact, frozen=True, gc=False):
     by: str = ""
 
 
-DrainCause = Literal["asked", "health"]
-"""Who lets a node drain: an administrator, or its health check."""
+DrainCause = Literal["asked", "health", "hook"]
+"""Who lets a node drain: an administrator, its health check, or a prolog or an epilog that failed."""
 
 
 class NodeDrained(NodeFact, frozen=True, gc=False):
@@ -528,6 +567,9 @@ Event = (
     | AllocationGrown
     | AllocationShrunk
     | AllocationLost
+    | NodeReadied
+    | NodesCleaning
+    | ProcessorsRecalled
     | InstancesDispatched
     | InstancesStarted
     | InstancesEnded

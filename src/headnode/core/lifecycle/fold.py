@@ -9,8 +9,10 @@ from typing import Any
 
 from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle import fold_filters as filters
+from headnode.core.lifecycle import fold_hooks as hooks
 from headnode.core.lifecycle import fold_instances as instances
 from headnode.core.lifecycle import fold_nodes as nodes
+from headnode.core.lifecycle import fold_preemption as preemption
 from headnode.core.lifecycle import fold_reservations as reservations
 from headnode.core.lifecycle import fold_suspension as suspension
 from headnode.core.lifecycle import tokens
@@ -174,6 +176,7 @@ def _started(cluster: Cluster, event: e.JobStarted) -> None:
     run.started, run.ended, run.backfilled = event.at, None, event.backfilled
     run.starts, run.stood_still = run.starts + 1, Seconds(0.0)
     run.stays, run.refused, run.hurried = {}, {}, False
+    hooks.enter(run, event.readied)
     record.hold_until, record.met, record.filtered = None, (), None
     suspension.set_limits(run, spec_of(record))
     cluster.move(record, state)
@@ -194,6 +197,8 @@ def _grown(cluster: Cluster, event: e.AllocationGrown) -> None:
     record = cluster.job(event.job)
     job_target(record.state, event)
     run = run_of(cluster, record)
+    fresh = tuple(node for node, _ in event.added if node not in run.allocation)
+    run.unready += fresh if event.readied else ()
     for node, processors in event.added:
         run.allocation[node] = tuple(sorted((*run.allocation.get(node, ()), *processors)))
         cluster.take(event.job, node, processors)
@@ -209,11 +214,13 @@ def _shrunk(cluster: Cluster, event: e.AllocationShrunk | e.AllocationLost) -> N
     for node, processors in event.removed:
         left = tuple(number for number in run.allocation[node] if number not in processors)
         cluster.give_back(event.job, node, processors)
+        preemption.was_given(run, node, len(processors), len(left))
         if left:
             run.allocation[node] = left
             cluster.take(event.job, node, left)
         else:
             del run.allocation[node]
+            hooks.leave(run, node)
             if run.stays.pop(node, None) is Stay.REFUSED:
                 cluster.remember_request(record, cluster.spec(record))
     _restock(cluster, event)
@@ -231,10 +238,12 @@ def _lost(cluster: Cluster, event: e.AllocationLost) -> None:
             run.suspension.awaited = tuple(n for n in run.suspension.awaited if n in run.allocation)
     if event.too_small:
         run.outcome, run.requeue, record.message = "canceled", True, event.message
+        run.forgiven = event.forgiven
 
 
 def _restock(cluster: Cluster, event: e.AllocationGrown | e.AllocationShrunk | e.AllocationLost) -> None:
     cluster.flow(event.job).take_stock()
+    cluster.look_what_it_gives(cluster.job(event.job))
     cluster.touched.add(event.job)
     cluster.pass_needed = True
 
@@ -246,9 +255,11 @@ def _ending(cluster: Cluster, event: e.JobEnding) -> None:
     if record.state is JobState.RESUMING:
         cluster.dequeue(record)
     run.outcome, run.requeue = event.outcome, event.requeue
-    run.hurried = run.hurried or event.force
+    run.preempted_by = event.preempted_by or run.preempted_by
+    run.hurried = run.hurried or event.force or bool(event.preempted_by)
     record.message = event.message
     cluster.move(record, state)
+    cluster.look_what_it_gives(record)
 
 
 def _dispatch_stopped(cluster: Cluster, event: e.DispatchStopped) -> None:
@@ -343,7 +354,7 @@ def _returned(cluster: Cluster, event: e.JobReturned) -> None:
     run = run_of(cluster, record)
     suspension.end_suspension(run, event.at)
     run.usage.end(run.started, run.stood_still, event.at)
-    run.returns += 1
+    run.returns += not (event.preempted_by or event.forgiven)
     _back_in_queue(cluster, record, run, state, event.message)
 
 
@@ -402,6 +413,9 @@ FOLD: Mapping[type, Callable[[Cluster, Any], None]] = MappingProxyType(
         e.AllocationGrown: _grown,
         e.AllocationShrunk: _shrunk,
         e.AllocationLost: _lost,
+        e.NodeReadied: hooks.readied,
+        e.NodesCleaning: hooks.cleaning,
+        e.ProcessorsRecalled: preemption.recalled,
         e.InstancesDispatched: instances.dispatched,
         e.InstancesStarted: instances.started,
         e.InstancesEnded: instances.ended,

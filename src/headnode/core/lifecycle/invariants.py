@@ -71,8 +71,25 @@ def _check_flow(cluster: Cluster, record: JobRecord, run: Run) -> None:
                 f"job {record.id}: {place} outside allocation",
             )
     _check_stays(record, flow)
+    _check_entered(record, run)
+    held = {node: len(numbers) for node, numbers in run.allocation.items()}
+    _must(
+        all(0 < count <= held.get(node, 0) for node, count in run.recalled.items()),
+        f"job {record.id} is to give up {run.recalled} of {held}",
+    )
+    gives = record.id in cluster.running and (bool(run.recalled) or record.state is JobState.ENDING)
+    _must(gives == (record.id in cluster.giving), f"job {record.id}: giving or not?")
     used = [(node, n) for place in flow.lanes for node, numbers in place for n in numbers]
     _must(len(used) == len(set(used)), f"job {record.id}: two lanes share a processor")
+
+
+def _check_entered(record: JobRecord, run: Run) -> None:
+    """Nothing of a job is on nodes that are being cleaned."""
+    guarded = {*run.unready, *run.cleaning}
+    _must(guarded <= run.places.keys(), f"job {record.id}: {guarded} beyond {list(run.places)}")
+    lives = {node for progress in run.tasks for one in progress.live.values() for node, _ in one.place}
+    dirty = run.cleaning.keys() & lives
+    _must(not dirty, f"job {record.id} has something on {dirty}, which are being cleaned")
 
 
 def _check_stays(record: JobRecord, flow: Flow) -> None:

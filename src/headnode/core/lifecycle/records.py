@@ -148,6 +148,13 @@ class Run(msgspec.Struct):
     stays: dict[str, Stay] = {}  # by node, where something has been done there that this knows of
     refused: dict[str, str] = {}  # nodes that could not be prepared, and why
     hurried: bool = False  # it ends without releasing its nodes
+    unready: tuple[str, ...] = ()  # nodes that have not said that they are ready for it
+    cleaning: dict[str, Instant] = {}  # nodes that are being cleaned, and when that counts as over
+    readied: bool = False  # its nodes make themselves ready for it
+    forgiven: bool = False  # its return to the queue, to come, is not counted
+    recalled: dict[str, int] = {}  # by node, how many processors it is still to give up as they become idle
+    recalled_for: tuple[int, ...] = ()  # the jobs that are to have them
+    preempted_by: int = 0  # while it ends to go back to the queue: the job that is to have what it holds
 
     @property
     def places(self) -> dict[str, tuple[int, ...]]:

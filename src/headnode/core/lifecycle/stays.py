@@ -13,6 +13,7 @@ from headnode.core.lifecycle.deciding_stops import fail_job
 from headnode.core.lifecycle.events import Event
 from headnode.core.lifecycle.flow import Flow
 from headnode.core.lifecycle.gang import TAKE_TASKS
+from headnode.core.lifecycle.hooks import cleaned_first
 from headnode.core.lifecycle.records import JobRecord, Stay
 from headnode.core.model.quantities import Instant
 
@@ -31,9 +32,9 @@ def see_to_stays(cluster: Cluster, record: JobRecord, now: Instant) -> list[Even
     if flow.run.outcome is not None:
         return list(releases(cluster, record, now))
     if any(stays.get(node) is Stay.LEFT for node in flow.run.allocation):
-        given = surplus(cluster, record, now)
+        given = cleaned_first(cluster, record, list(surplus(cluster, record, now)))
         if given:
-            return list(given)
+            return given
     return list(_preparations(cluster, record, flow, now))
 
 
@@ -45,7 +46,9 @@ def _leave_out(cluster: Cluster, record: JobRecord, flow: Flow, node: str, now: 
     if flow.lanes_on(node):
         return []
     removed = ((node, flow.run.allocation[node]),)
-    return [e.AllocationShrunk(at=now, job=record.id, removed=removed, message=message)]
+    return cleaned_first(
+        cluster, record, [e.AllocationShrunk(at=now, job=record.id, removed=removed, message=message)]
+    )
 
 
 def _preparations(
@@ -56,7 +59,9 @@ def _preparations(
     wanted = [
         node
         for node in flow.run.allocation
-        if flow.run.stays.get(node) in (None, Stay.LEFT) and _takes_tasks(cluster, node)
+        if flow.run.stays.get(node) in (None, Stay.LEFT)
+        and flow.is_entered(node)
+        and _takes_tasks(cluster, node)
     ]
     return _once_on_each(record, flow, flow.prep, [node for node in wanted if not flow.lanes_on(node)], now)
 
@@ -85,9 +90,12 @@ def released_first(record: JobRecord, shrunk: list[e.AllocationShrunk], flow: Fl
     (event,) = shrunk
     whole = {node for node, numbers in event.removed if len(numbers) == len(flow.run.allocation[node])}
     used = [node for node, _ in event.removed if node in whole and flow.run.stays.get(node) is Stay.READY]
+    if not used:
+        return list(shrunk)
     rest = tuple(share for share in event.removed if share[0] not in used)
     begun = _once_on_each(record, flow, flow.release, used, event.at)
-    left = [e.AllocationShrunk(at=event.at, job=record.id, removed=rest)] if rest else []
+    message = event.message
+    left = [e.AllocationShrunk(at=event.at, job=record.id, removed=rest, message=message)] if rest else []
     return [*left, *begun]
 
 

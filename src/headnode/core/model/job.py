@@ -129,6 +129,7 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     end_by: Instant | None = None  # it must have ended by then, or it is of no use
     reservation: str = ""  # name of the one in which it runs, and nowhere else
     suspendable: bool = False
+    preemptable: bool = True  # a job of higher priority may be given what it holds
     interactive: bool = False  # its one task is a program in a terminal, which somebody comes to
     resource_limits: tuple[ResourceLimit, ...] = ()  # of every process of every task
     notify_on_start: bool = False

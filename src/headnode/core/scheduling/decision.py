@@ -24,6 +24,7 @@ class Why(StrEnum):
     DEPENDENCY = "dependency"
     HOLD = "hold"
     FILTER = "filter"  # a filter of the site does not let it, or has not answered
+    PREEMPTION = "preemption"  # others are being preempted for it, or it was preempted itself
     ALTERNATIVE = "alternative"  # another request that it would do with does not help either, as it says
     RESERVED = "reserved"  # nodes that it could have are kept for others, or it may run on these alone
     NEVER_FITS = "never-fits"  # not with the nodes there are
@@ -58,6 +59,39 @@ class Grow(msgspec.Struct, frozen=True, gc=False):
     allocation: Shares
 
 
+class Recall(msgspec.Struct, frozen=True, gc=False):
+    """Let the running job give up so much in all; nothing: it may keep what was recalled before.
+
+    As its tasks end, or `immediate`: those that run there are stopped, to run again.  For these jobs.
+    """
+
+    job: JobId
+    allocation: Shares
+    why: Reason
+    immediate: bool = False
+    for_jobs: tuple[JobId, ...] = ()
+
+
+class Preempt(msgspec.Struct, frozen=True, gc=False):
+    """Stop the running job and queue it again, for this other one."""
+
+    job: JobId
+    for_job: JobId
+    why: Reason
+
+
+class Claim(msgspec.Struct, frozen=True, gc=False):
+    """A job that waits for nothing but what others are giving up for it: until it starts it is kept.
+
+    `allocation` is where it would start; `why` says who gives.
+    """
+
+    job: JobId
+    allocation: Shares
+    why: Reason
+    option: int = 0
+
+
 class Wait(msgspec.Struct, frozen=True, gc=False):
     """Jobs of this request wait."""
 
@@ -88,6 +122,9 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
     waits: Mapping[JobRequest, Wait]
     reservations: tuple[Reservation, ...] = ()  # in turn order
     wake: Instant = NEVER  # when to plan again though nothing happens
+    preempts: tuple[Preempt, ...] = ()
+    recalls: tuple[Recall, ...] = ()
+    claims: tuple[Claim, ...] = ()  # of jobs that are neither in `starts` nor in `waits`
 
     @property
     def reservation(self) -> Reservation | None:

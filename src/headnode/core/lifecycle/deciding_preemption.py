@@ -1,0 +1,225 @@
+"""Decide what running jobs give up for others: parts of what they hold, or all of it.
+
+Source: HPC Pack cluster parameter PreemptionType: graceful, a job loses processors as its tasks end;
+immediate, it is canceled and requeued.
+"""
+
+from collections.abc import Mapping
+
+from headnode.core.lifecycle import commands as c
+from headnode.core.lifecycle import events as e
+from headnode.core.lifecycle.cluster import Cluster
+from headnode.core.lifecycle.deciding_jobs import stop_live
+from headnode.core.lifecycle.events import Event, Place
+from headnode.core.lifecycle.flow import Flow
+from headnode.core.lifecycle.records import JobRecord, Run
+from headnode.core.lifecycle.room import all_could_run
+from headnode.core.lifecycle.states import JobState
+from headnode.core.lifecycle.stays import released_first
+from headnode.core.lifecycle.units import units_in
+from headnode.core.model.errors import WrongState
+from headnode.core.model.job import JobRequest, UnitType
+from headnode.core.model.quantities import Instant
+from headnode.core.model.task import SPECIAL
+
+
+def preempt(cluster: Cluster, command: c.PreemptJob, now: Instant) -> list[Event]:
+    """Stop a running job, which goes back to the queue with all that has not finished.
+
+    Raises:  WrongState ``stale-plan`` when it must not be preempted, or something of it may not run twice.
+    """
+    record = cluster.jobs.get(command.job)
+    if record is None or record.state is not JobState.RUNNING or record.run is None:
+        return []
+    if record.run.outcome is not None:
+        return []
+    if not cluster.spec(record).preemptable or runs_once(cluster.flow(record.id)):
+        raise WrongState(code="stale-plan", what=f"job {record.id} cannot be stopped to run again")
+    message = f"preempted by job {command.for_job}"
+    ending = e.JobEnding(
+        at=now,
+        job=record.id,
+        outcome="canceled",
+        message=message,
+        requeue=True,
+        preempted_by=command.for_job,
+    )
+    return [ending, *stop_live(record, cluster.flow(record.id), "canceled", message, now)]
+
+
+def runs_once(flow: Flow) -> bool:
+    """Whether something runs, or has been handed to a node, that may not run twice."""
+    return any(
+        progress.live and progress.made is None and not flow.spec.tasks[index].rerunnable
+        for index, progress in enumerate(flow.run.tasks)
+    )
+
+
+def recall(cluster: Cluster, command: c.RecallProcessors, now: Instant) -> list[Event]:
+    """Let a running job give up processors, all of them if it would keep less than its minimum.
+
+    Whole nodes only, of a job that shares none.  A job that has less than its minimum already, because of
+    what was recalled before, may not keep the rest: two such jobs could wait for each other.
+
+    Raises:  WrongState ``stale-plan`` when it does not hold them, is a gang, or ``immediate`` is more than
+             can be stopped, or leaves less than its minimum.
+    """
+    record = cluster.jobs.get(command.job)
+    if record is None or record.state is not JobState.RUNNING or record.run is None:
+        return []
+    run, request = record.run, cluster.request(record)
+    if run.outcome is not None:
+        return []
+    wanted = _wanted(run, request, command)
+    left = {node: numbers[wanted.get(node, 0) :] for node, numbers in run.allocation.items()}
+    small = _is_too_small(cluster, record, request, left)
+    if small and (command.immediate or not wanted):
+        if not wanted:
+            return []
+        raise _stale(record, "would keep less than its minimum")
+    if small:
+        wanted = {node: len(numbers) for node, numbers in run.allocation.items()}
+    stopped = _stops(record, cluster.flow(record.id), wanted, command, now) if command.immediate else []
+    if wanted == run.recalled and command.for_jobs == run.recalled_for:
+        return stopped
+    recalled = e.ProcessorsRecalled(
+        at=now,
+        job=record.id,
+        processors=tuple(wanted.items()),
+        for_jobs=command.for_jobs,
+        message=command.message,
+    )
+    return [recalled, *stopped]
+
+
+def _wanted(run: Run, request: JobRequest, command: c.RecallProcessors) -> dict[str, int]:
+    """Return what is to be given up by node, if it holds that much."""
+    wanted = {node: count for node, count in command.shares if count > 0}
+    held = {node: len(numbers) for node, numbers in run.allocation.items()}
+    short = [node for node, count in wanted.items() if count > held.get(node, 0)]
+    if short or (wanted and request.together):
+        raise WrongState(
+            code="stale-plan",
+            what=f"job {command.job} cannot give up what is recalled of {short or 'a gang'}",
+        )
+    return {node: held[node] for node in wanted} if _goes_whole(request) else wanted
+
+
+def _goes_whole(request: JobRequest) -> bool:
+    """Whether nobody else can use a node before the job has given up all of it."""
+    return request.exclusive or request.unit is UnitType.NODE
+
+
+def _is_too_small(
+    cluster: Cluster, record: JobRecord, request: JobRequest, left: Mapping[str, tuple[int, ...]]
+) -> bool:
+    kept = {node: numbers for node, numbers in left.items() if numbers}
+    units = sum(units_in(request.unit, len(held), cluster.nodes[node].facts) for node, held in kept.items())
+    required = {name.lower() for name in request.required_nodes}
+    if units < request.minimum or not required <= {node.lower() for node in kept}:
+        return True
+    return bool(request.parts) and not all_could_run(cluster, cluster.flow(record.id), kept)
+
+
+def _stale(record: JobRecord, why: str) -> WrongState:
+    return WrongState(code="stale-plan", what=f"job {record.id} {why}")
+
+
+def _stops(
+    record: JobRecord, flow: Flow, wanted: Mapping[str, int], command: c.RecallProcessors, now: Instant
+) -> list[Event]:
+    """Return what stops enough of what runs there: the youngest first, and nothing that may not run twice."""
+    chosen: dict[Place, list[tuple[int, int]]] = {}
+    for node, count in wanted.items():
+        missing = count - len(flow.free[node]) - sum(_on(place, node) for place in chosen)
+        for place, instances in _lanes_on(flow, node):
+            if missing <= 0:
+                break
+            if place not in chosen:
+                chosen[place] = instances
+                missing -= _on(place, node)
+        if missing > flow.run.recalled.get(node, 0):
+            raise _stale(record, f"runs what may not run twice on node {node!r}")
+    by_task: dict[int, list[int]] = {}
+    for instances in chosen.values():
+        for index, instance in instances:
+            by_task.setdefault(index, []).append(instance)
+    return [
+        e.InstancesStopping(
+            at=now,
+            job=record.id,
+            task=index + 1,
+            instances=tuple(sorted(instances)),
+            outcome="canceled",
+            message=command.message,
+            cause="preempted",
+        )
+        for index, instances in sorted(by_task.items())
+    ]
+
+
+def _on(place: Place, node: str) -> int:
+    return sum(len(numbers) for name, numbers in place if name == node)
+
+
+def _lanes_on(flow: Flow, node: str) -> list[tuple[Place, list[tuple[int, int]]]]:
+    """Return the places on a node that can be vacated, with the instances to be stopped for that.
+
+    Those that are being stopped already first, then those with the youngest.
+    """
+    lanes: dict[Place, list[tuple[int, int]]] = {}
+    age: dict[Place, float] = {}
+    fixed: set[Place] = set()
+    for index, progress in enumerate(flow.run.tasks):
+        for instance, live in progress.live.items():
+            place = live.place
+            if not _on(place, node):
+                continue
+            age[place] = max(age.get(place, 0.0), float("inf") if live.started is None else live.started)
+            lanes.setdefault(place, [])
+            if live.outcome is None:
+                lanes[place].append((index, instance))
+                if flow.spec.tasks[index].kind in SPECIAL or not flow.spec.tasks[index].rerunnable:
+                    fixed.add(place)
+    found = [(place, instances) for place, instances in lanes.items() if place not in fixed]
+    return sorted(found, key=lambda lane: (bool(lane[1]), -age[lane[0]], lane[1]))
+
+
+def give_up(cluster: Cluster, record: JobRecord, now: Instant) -> list[Event]:
+    """Return what gives back recalled processors that are idle; after the last the job is queued again.
+
+    A node that goes as a whole is released first.
+    """
+    flow, request = cluster.flow(record.id), cluster.request(record)
+    run, whole = flow.run, _goes_whole(request)
+    removed: list[tuple[str, tuple[int, ...]]] = []
+    for node, count in run.recalled.items():
+        idle = flow.free[node]
+        number = min(count, len(idle))
+        if number and not (whole and number < len(run.allocation[node])):
+            removed.append((node, tuple(idle[len(idle) - number :])))
+    if not removed:
+        return []
+    last = dict(removed) == run.allocation
+    if last and run.outcome is not None:
+        return []  # it ends as it was told to
+    message = _for_whom(run)
+    shrunk = e.AllocationShrunk(at=now, job=record.id, removed=tuple(removed), message=message)
+    events = released_first(record, [shrunk], flow)
+    if last and events == [shrunk]:
+        by = next(iter(run.recalled_for), 0)
+        return [e.JobReturned(at=now, job=record.id, message=_returned(run), preempted_by=by)]
+    return events
+
+
+def _for_whom(run: Run) -> str:
+    return f"given up for {_jobs(run)}" if run.recalled_for else "given up for others"
+
+
+def _returned(run: Run) -> str:
+    return f"preempted by {_jobs(run)}" if run.recalled_for else "it gave up all that it held"
+
+
+def _jobs(run: Run) -> str:
+    names = ", ".join(map(str, run.recalled_for))
+    return f"job{'s' if len(run.recalled_for) > 1 else ''} {names}"
