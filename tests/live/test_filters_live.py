@@ -165,13 +165,23 @@ def test_a_submission_that_waits_does_not_keep_others_from_the_head(tmp_path: Pa
 def test_a_job_starts_when_its_activation_filter_lets_it_and_explain_names_it_before(tmp_path: Path) -> None:
     with site(tmp_path) as here:
         text = f"[ -e {tmp_path}/go ] && exit 0; echo no licence is free; exit 2\n"
-        here.set(ActivationFilterProgram=here.filter("pool", text), ActivationFilterInterval="1")
-        job = here.head.submit("true")
+        here.set(
+            ActivationFilterProgram="template=asked " + here.filter("pool", text),
+            ActivationFilterInterval="1",
+        )
+        job = here.head.submit("true", terms={"jobtemplate": "asked"})
         until(lambda: len(here.calls()) >= 2)
         until(lambda: "no licence is free" in here.head.ask("job", job=job)["job"]["pending_reason"])
         reason = here.head.ask("explain_job", job=job)["reasons"][0]
         assert (reason["why"], reason["what"]) == ("filter", "pool")
+        other = here.head.submit("true", terms={"numprocessors": "2"})
+        told = here.head.ask("explain_job", job=other)
+        kept = f"1 processor is kept for job {job}, which the activation filter 'pool' does not let start yet"
+        assert kept in [each["text"] for each in told["reasons"]]
+        assert told["would_start"] == []
+        assert "'pool'" in here.head.ask("job", job=job)["job"]["expected"]["why"]
         (tmp_path / "go").touch()
+        until(lambda: here.state(other) == "Finished")
         until(lambda: here.state(job) == "Finished")
         told = [each["text"] for each in here.head.ask("history", job=job)["history"]]
         assert any("'pool'" in each and "no licence is free" in each for each in told)

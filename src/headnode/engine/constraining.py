@@ -2,24 +2,23 @@
 
 What is kept for a job is shown as if the job ran there from now on; who blocks the queue stands alone in it
 with those of higher priority; whom filters are asked about, or who rests after an answer, is not in it.
+Whoever explains, or looks ahead, for others sees what is kept, too, but not who is only asked about.
 Source: HPC filters, exit codes 1 and 2.
 """
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from msgspec.structs import replace
 
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.allocating import Shares
 from headnode.core.lifecycle.cluster import Cluster
-from headnode.core.lifecycle.records import JobRecord
 from headnode.core.model.job import JobRequest
-from headnode.core.model.quantities import Instant
+from headnode.core.model.quantities import Instant, JobId
 from headnode.core.scheduling.need import memory_of
 from headnode.core.scheduling.terrain import Ground
-from headnode.core.scheduling.view import NodeView, RunningJob, View, WaitingClass
+from headnode.core.scheduling.view import NodeView, RunningJob, Turn, View, WaitingClass
 from headnode.engine.offer import Offer, Stage
 from headnode.engine.offers import Offers
 
@@ -30,33 +29,81 @@ def constrain(view: View, offers: Offers, cluster: Cluster) -> View:
         return view
     blocker = offers.blocker(cluster)
     left_out = offers.left_out(cluster)
-    firm = [offer for offer in offers.of.values() if offer.firm and offer.stage is not Stage.CLEARED]
+    firm = _firm(offers)
     still = {job for job, offer in offers.of.items() if offer.grows and offer.stage is not Stage.CLEARED}
     still |= offers.resting.keys() & cluster.running
     if blocker is None and not left_out and not firm and not still:
         return view
-    changed: dict[str, Any] = {"queue": _line(view, cluster, left_out, blocker)}
+    line = _line(view, left_out, None if blocker is None else cluster.turn(blocker))
     running = [replace(job, wants=0) if job.job in still else job for job in view.running]
-    if firm:
-        nodes = _nodes_with(view.nodes, firm)
-        running = _running_with(running, firm, cluster, view.now)
-        ground = None if view.ground is None else Ground(nodes, view.terrain())
-        changed |= {"nodes": nodes, "ground": ground, "licences": _licences_with(view.licences, firm)}
-    return replace(view, running=running, **changed)
+    return _holding(replace(view, queue=line, running=running), firm, cluster)
+
+
+def with_kept(view: View, offers: Offers, cluster: Cluster, job: JobId) -> View:
+    """Return a view for explaining a job: what filters keep for others is held, and these do not wait.
+
+    What is kept for the job itself is free in it.
+    """
+    firm = [offer for offer in _firm(offers) if offer.job != job]
+    if not firm:
+        return view
+    line = _line(view, _waiting_for(firm, cluster), None)
+    return _holding(replace(view, queue=line, freed=True), firm, cluster)
+
+
+def ahead(view: View, offers: Offers, cluster: Cluster) -> View:
+    """Return a view for looking ahead: what filters keep is held as if those jobs started now.
+
+    When a filter will let a job go that blocks the queue, nobody knows: it is not in the queue, and neither
+    are those behind it.
+    """
+    firm, blocker = _firm(offers), offers.chains.blocker(cluster)
+    if not firm and blocker is None:
+        return view
+    line = _line(view, _waiting_for(firm, cluster), None if blocker is None else cluster.turn(blocker))
+    if blocker is not None:
+        line = _line(replace(view, queue=line), {cluster.request(blocker): {blocker.id}}, None)
+    return _holding(replace(view, queue=line, freed=True), firm, cluster)
+
+
+def _firm(offers: Offers) -> list[Offer]:
+    return [offer for offer in offers.of.values() if offer.firm and offer.stage is not Stage.CLEARED]
+
+
+def _waiting_for(firm: Sequence[Offer], cluster: Cluster) -> Mapping[JobRequest, set[int]]:
+    found: dict[JobRequest, set[int]] = {}
+    for offer in firm:
+        if offer.job in cluster.jobs and not offer.grows:
+            found.setdefault(cluster.request(cluster.jobs[offer.job]), set()).add(offer.job)
+    return found
+
+
+def _holding(view: View, firm: Sequence[Offer], cluster: Cluster) -> View:
+    """Return the view in which jobs hold what is firm for them."""
+    here = [offer for offer in firm if offer.job in cluster.jobs]
+    if not here:
+        return view
+    nodes = _nodes_with(view.nodes, here)
+    return replace(
+        view,
+        nodes=nodes,
+        ground=None if view.ground is None else Ground(nodes, view.terrain()),
+        running=_running_with(view.running, here, cluster, view.now),
+        licences=_licences_with(view.licences, here),
+    )
 
 
 def _line(
-    view: View, cluster: Cluster, left_out: Mapping[JobRequest, set[int]], blocker: JobRecord | None
+    view: View, left_out: Mapping[JobRequest, set[int]], blocker: Turn | None
 ) -> Sequence[WaitingClass]:
-    """Return the queue without those that are not considered now."""
+    """Return the queue without those that are not considered now; behind a blocker, with it as the last."""
     found = []
     for each in view.queue:
-        turns: Sequence[Any] = each.turns
+        turns: Sequence[Turn] = each.turns
         if blocker is not None:
-            own = cluster.turn(blocker)
-            at = bisect_left(turns, own)
-            last = [own] if at < len(turns) and turns[at] == own else []
-            turns = [*turns[: bisect_left(turns, (own[0],))], *last]
+            at = bisect_left(turns, blocker)
+            last = [blocker] if at < len(turns) and turns[at] == blocker else []
+            turns = [*turns[: bisect_left(turns, (blocker[0],))], *last]
         without = left_out.get(each.request)
         if without:
             turns = [turn for turn in turns if turn[2] not in without]

@@ -1,4 +1,6 @@
-"""What a filter keeps for a job (exit code 2) is kept over a restart of the head, too."""
+"""What a filter keeps for a job (exit code 2): over a restart of the head, and in what others are told."""
+
+from collections.abc import Mapping
 
 import pytest
 from asked_filters import FilteredWorld
@@ -7,11 +9,17 @@ from worlds import ROOT
 from headnode.core.filtering.activation import Verdict
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.states import JobState
-from headnode.core.model.quantities import JobId, Priority, Seconds
+from headnode.core.model.job import Licence
+from headnode.core.model.quantities import Instant, JobId, Priority, Seconds
 from headnode.core.model.task import TaskSpec
+from headnode.core.scheduling.policies import POLICIES
+from headnode.core.scheduling.view import View
+from headnode.engine.constraining import ahead, with_kept
+from headnode.engine.course import run_course, to_the_limits
 from headnode.engine.offer import Stage
 
 KEEP = Verdict.KEEP_RESOURCES
+HOUR = Seconds(3600.0)
 
 
 def one(world: FilteredWorld, size: int = 1, most: int = 0, **options: object) -> JobId:
@@ -116,3 +124,70 @@ def test_an_exclusive_job_gets_its_node_back_whole_or_not_at_all() -> None:
     assert world.record(other).state is JobState.QUEUED
     world.answer(keeper, Verdict.START)
     assert world.record(keeper).state is JobState.RUNNING
+
+
+def told(world: FilteredWorld, job: JobId) -> View:
+    """Return the view in which a job is explained."""
+    return with_kept(world.engine.view(world.clock.now()), world.engine.offers, world.cluster, job)
+
+
+def seen_ahead(world: FilteredWorld) -> Mapping[JobId, Instant]:
+    """Return when jobs are expected to start if all run to their limits."""
+    view = ahead(world.engine.view(world.clock.now()), world.engine.offers, world.cluster)
+    return run_course(view, POLICIES["easy"], {}, to_the_limits(view), lambda: False).starts
+
+
+def test_what_is_kept_for_one_is_not_free_where_another_is_explained() -> None:
+    world, keeper = kept(3)
+    other = one(world, 2)
+    assert told(world, other).nodes["node1"].free == 1
+    assert keeper not in {turn[2] for each in told(world, other).queue for turn in each.turns}
+    plan = POLICIES["easy"](told(world, other))
+    assert [start.job for start in plan.starts] == []
+    world.wait(10)
+    world.answer(keeper, Verdict.START)
+    assert told(world, other).nodes["node1"].free == 1
+
+
+def test_what_is_kept_for_a_job_itself_is_free_where_that_is_explained() -> None:
+    world, keeper = kept(3)
+    view = told(world, keeper)
+    assert view.nodes["node1"].free == 4
+    assert [start.job for start in POLICIES["easy"](view).starts] == [keeper]
+
+
+def test_licences_that_are_kept_are_not_free_for_others() -> None:
+    world = FilteredWorld(4, everybody=False, Licences="solver:3")
+    wish = (Licence(feature="solver", amount=2),)
+    keeper = one(world, template="asked", licences=wish)
+    world.answer(keeper, KEEP)
+    other = one(world, licences=wish)
+    assert world.record(other).state is JobState.QUEUED
+    assert told(world, other).licences["solver"] == (3, 1)
+    assert told(world, keeper).licences["solver"] == (3, 3)
+
+
+def test_expected_starts_of_others_count_what_is_kept_as_if_that_job_started_now() -> None:
+    world, keeper = kept(3, run_time=HOUR)
+    other = one(world, 2, run_time=HOUR)
+    starts = seen_ahead(world)
+    assert starts == {other: world.clock.now() + HOUR}
+    assert keeper not in starts
+
+
+def test_nobody_expects_anything_of_those_behind_a_job_that_blocks_the_queue() -> None:
+    world = FilteredWorld(4, everybody=False)
+    blocker = one(world, template="asked")
+    world.answer(blocker, Verdict.BLOCK_QUEUE)
+    one(world, 2)
+    running = one(world, 4, priority=Priority(3000), run_time=HOUR)
+    higher = one(world, 4, priority=Priority(3000), run_time=HOUR)
+    assert world.record(running).state is JobState.RUNNING
+    assert seen_ahead(world) == {higher: world.clock.now() + HOUR}
+
+
+def test_a_job_that_is_only_asked_about_is_expected_in_its_turn() -> None:
+    world = FilteredWorld(2)
+    job = one(world, 2)
+    assert seen_ahead(world) == {job: world.clock.now()}
+    assert told(world, job).nodes["node1"].free == 2

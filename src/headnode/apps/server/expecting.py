@@ -3,6 +3,7 @@
 from typing import Any
 
 from headnode.apps.server.desk import Desk
+from headnode.apps.server.filter_reasons import nobody_knows
 from headnode.core.lifecycle.records import JobRecord
 from headnode.engine.foreseeing import Expected
 from headnode.engine.ports import Prediction
@@ -34,14 +35,15 @@ def expected_object(desk: Desk, record: JobRecord) -> Object | None:
         return None
     foreseer = desk.outlooks.foreseer
     expected = foreseer.expected(record.id)
-    found = Expected() if expected is None else expected
+    unknown = nobody_knows(desk.cluster, desk.engine.offers, record)
+    found = Expected() if expected is None or unknown else expected
     return {
         "promise": found.promise,
         "p50": found.p50,
         "p90": found.p90,
         "made": foreseer.made,
         "policy": desk.engine.settings.text("SchedulingPolicy"),
-        "why": _why(expected),
+        "why": unknown or _why(expected),
     }
 
 

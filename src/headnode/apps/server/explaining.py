@@ -7,6 +7,7 @@ from headnode.apps.server import wishes as w
 from headnode.apps.server.deadlines import deadline_object
 from headnode.apps.server.desk import Desk
 from headnode.apps.server.expecting import expected_start
+from headnode.apps.server.filter_reasons import kept_for_others
 from headnode.apps.server.lookups import Found
 from headnode.apps.server.verbs_groups import relations
 from headnode.apps.server.ways import (
@@ -140,7 +141,7 @@ def stands(desk: Desk, picture: Picture) -> Object:
     outcome = outcome_of(plan, view, subject)
     first, ahead = first_ahead(view, subject.turn, MOST_AHEAD)
     own = next((kept for kept in plan.reservations if kept.job == subject.job), None)
-    reasons = () if outcome.now else explain(view, plan, subject.request)
+    reasons = () if outcome.now else _with_kept(desk, subject, explain(view, plan, subject.request))
     return {
         "reasons": [reason_object(reason) for reason in reasons],
         "ahead": ahead,
@@ -150,6 +151,15 @@ def stands(desk: Desk, picture: Picture) -> Object:
         "reservation": None if own is None else {"at": known(own.at), "nodes": places(own.allocation)},
         "behind": _behind(desk, picture, reasons),
     }
+
+
+def _with_kept(desk: Desk, subject: Subject, reasons: tuple[Reason, ...]) -> tuple[Reason, ...]:
+    """Return the reasons with what filters keep for others, where what is free is too little."""
+    if not any(reason.why in (Why.PROCESSORS, Why.NODE, Why.LICENCES) for reason in reasons):
+        return reasons
+    general = [reason for reason in reasons if reason.why is not Why.NODE]
+    nodes = [reason for reason in reasons if reason.why is Why.NODE]
+    return (*general, *kept_for_others(desk.cluster, desk.engine.offers, subject.job), *nodes)
 
 
 def _behind(desk: Desk, picture: Picture, reasons: tuple[Reason, ...]) -> Object | None:

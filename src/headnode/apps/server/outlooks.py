@@ -11,6 +11,7 @@ from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.events import Event
 from headnode.core.model.errors import Unavailable
 from headnode.core.scheduling.policies import POLICIES
+from headnode.engine.constraining import ahead
 from headnode.engine.engine import Engine
 from headnode.engine.foreseeing import Foreseer, Outlook, Situation, look_ahead
 from headnode.engine.ports import Past
@@ -89,7 +90,7 @@ class Outlooks:
         engine, began, waiting = self._engine, time.monotonic(), self._waiting
         self._waiting = []
         policy = engine.settings.text("SchedulingPolicy")
-        view = engine.view(engine.clock.now())
+        view = ahead(engine.view(engine.clock.now()), engine.offers, engine.cluster)
         situation = self.foreseer.situation(engine.cluster, view, engine.last_plan, policy)
         try:
             outlook = await self._see(situation)

@@ -9,13 +9,14 @@ import time
 import msgspec
 
 from headnode.apps.server.desk import Desk
-from headnode.core.model.quantities import NEVER, Instant
+from headnode.core.model.quantities import NEVER, Instant, JobId
 from headnode.core.scheduling.counterfactuals.axes import Room
 from headnode.core.scheduling.counterfactuals.search import Found, searching
 from headnode.core.scheduling.counterfactuals.subject import Subject, with_job, without
 from headnode.core.scheduling.decision import Plan
 from headnode.core.scheduling.policies import Policy
 from headnode.core.scheduling.view import View, WaitingClass
+from headnode.engine.constraining import with_kept
 from headnode.engine.course import run_course, to_the_limits
 
 MOST_PLANNING = 1.0  # seconds for all plans of one search
@@ -32,9 +33,12 @@ class Picture(msgspec.Struct, frozen=True):
     spent: float  # seconds that the plan took
 
 
-def view_now(desk: Desk) -> View:
-    """Return the cluster as a policy may see it, unchanged by what happens from now on."""
-    view = desk.engine.view(desk.now())
+def view_now(desk: Desk, job: JobId) -> View:
+    """Return the cluster as a policy may see it for a job, unchanged by what happens from now on.
+
+    What filters keep for other jobs is not free for it.
+    """
+    view = with_kept(desk.engine.view(desk.now()), desk.engine.offers, desk.cluster, job)
     queue = [WaitingClass(waiting.request, tuple(waiting.turns)) for waiting in view.queue]
     return msgspec.structs.replace(view, queue=queue)
 
@@ -44,7 +48,7 @@ async def picture_with(desk: Desk, subject: Subject) -> Picture:
 
     Cost:  one pass, in a thread.
     """
-    view = with_job(without(view_now(desk), subject), subject)
+    view = with_job(without(view_now(desk, subject.job), subject), subject)
     policy = desk.engine.policies[desk.engine.settings.text("SchedulingPolicy")]
     async with desk.searching:
         began = time.monotonic()
