@@ -77,6 +77,8 @@ def test_pieces_pass_only_between_the_first_node_and_the_target_in_every_small_w
         piece, taken = m.LaunchPiece(route, back, 1, "out", b"x"), m.LaunchTaken(route, back, 1)
         assert scene.hear(node, piece) == ([(other, piece)] if may else [])
         assert scene.hear(node, taken) == ([(other, taken)] if may else [])
+        over = m.LaunchesOver(route, back, m.UsedThere() if back else None)
+        assert scene.hear(node, over) == ([(other, over)] if may else [])
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,10 @@ class Head:
         self.started: list[tuple[int, ...]] = []
         self.results: dict[Key, list[m.Result]] = {}
         self.closed: list[int] = []
+        self.over: dict[
+            str, m.UsedThere
+        ] = {}  # what was launched and is over, by the node it was launched on
+        self.said_of_launches: list[m.LaunchPiece] = []
         self.suspended: list[int] = []  # the numbers of suspensions by which all stood still
         self._batches: set[int] = set()
         self._listener: socket.socket | None = None
@@ -116,6 +120,11 @@ class Head:
                 self.started += [(each.task, each.instance, each.attempt) for each in begun]
             case m.Results():
                 self._results(message)
+            case m.LaunchesOver(route=route, back=True, used=m.UsedThere() as used):
+                self.over[route.target] = used
+            case m.LaunchPiece(route=route, back=True, sequence=sequence):
+                self.said_of_launches.append(message)
+                self.say(m.LaunchTaken(route, False, sequence))
             case m.Suspended(number=number):
                 self.suspended.append(number)
             case m.JobClosed(job=job):

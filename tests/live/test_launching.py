@@ -47,14 +47,22 @@ class Parallel:
     """A job with one task over whole nodes of two processors each; its script is run by a shell."""
 
     def __init__(
-        self, cluster: Cluster, directory: Path, script: str, nodes: int = 2, **options: object
+        self,
+        cluster: Cluster,
+        directory: Path,
+        script: str,
+        nodes: int = 2,
+        memory: int | None = None,
+        **options: object,
     ) -> None:
+        """`memory`: MB for each of its processors."""
         self.cluster, self.directory = cluster, directory
         directory.chmod(0o777)
         (directory / "script").write_text(script)
         task = {"command": f"/bin/sh {directory}/script", "processors": 2 * nodes, **options}
         task |= {"work_directory": str(directory), "stdout": "out", "stderr": "err"}
-        described = json.dumps({"suspendable": True, "processors": 2 * nodes, "tasks": [task]})
+        asked = {"process_memory": f"{memory} MB"} if memory else {}
+        described = json.dumps({"suspendable": True, "processors": 2 * nodes, "tasks": [task], **asked})
         self.job = int(cluster.ask("submit_job", jobfile=described, dialect="native")["job"])
 
     def wait(self) -> str:
@@ -280,6 +288,39 @@ def test_the_end_of_a_task_ends_what_it_launched_though_its_job_goes_on(
     shared.until(lambda: not sleeping(shared), "the daemon is gone")
     (tmp_path / "stop").touch()
     assert shared.wait(job) == "Finished"
+
+
+TAKES = """
+import os
+x = bytearray(80 << 20)
+for i in range(0, len(x), 4096): x[i] = 1
+open(f"written-{os.getpid()}", "wb").write(bytes(3_000_000))
+"""
+
+
+def test_the_result_of_a_task_tells_what_it_used_on_all_its_nodes(shared: Cluster, tmp_path: Path) -> None:
+    (tmp_path / "takes.py").write_text(TAKES)
+    takes = f"{sys.executable} -I -S takes.py"
+    script = f"""{OTHER}
+    $HEADNODE_LAUNCH -n $other '{takes}; {takes} < /dev/null > /dev/null 2>&1 & : > left'
+    wait_for left; {takes}
+    """
+    work = Parallel(shared, tmp_path, script)
+    assert work.wait() == ""
+    told = shared.ask("task", job=work.job, task=1)["task"]
+    assert 160 * 1024 < told["peak_memory"] < 320 * 1024
+    assert told["bytes_written"] >= 6_000_000
+
+
+def test_want_of_memory_on_another_node_is_why_the_task_failed(shared: Cluster, tmp_path: Path) -> None:
+    (tmp_path / "takes.py").write_text(TAKES)
+    script = f"{OTHER}$HEADNODE_LAUNCH -n $other 'exec {sys.executable} -I -S takes.py' || exit 9"
+    work = Parallel(shared, tmp_path, script, memory=16)
+    work.wait()
+    told = shared.ask("task", job=work.job, task=1)["task"]
+    assert told["exit_code"] == 9
+    assert "on node " in told["message"]
+    assert "it needed more than the 32 MB (16 MB for each of its 2 processors)" in told["message"]
 
 
 def test_a_head_that_is_killed_interrupts_no_conversation(shared: Cluster, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_scene import JOB, NODE, Scene, a_python_for, alive
+from agent_scene import JOB, NODE, PATIENCE, Scene, a_python_for, alive
 
 from headnode.adapters.nodes import messages as m
 from headnode.adapters.processes import cgroups, hierarchies, job_journal
@@ -26,6 +26,7 @@ NOBODY = 65534
 PYTHON = shutil.which("python3", path="/usr/bin:/bin") or sys.executable
 ROOT = os.geteuid() == 0
 MB = 1024 * 1024
+A_WHILE = 1.8 * max(1.0, PATIENCE / 20)  # seconds: long enough to be looked at, also where all is slow
 hierarchies.switch_on()  # as every agent does; after a start of the machine nobody has
 GROUPS = hierarchies.find()
 ALL = {"memory", "pids", "cpuset"} <= GROUPS.controllers.keys()
@@ -117,9 +118,9 @@ def test_who_needs_more_memory_than_it_asked_for_is_killed_and_told_how_to_ask_f
 
 
 def test_memory_is_that_of_all_processors_and_of_all_processes_together(scene: Scene) -> None:
-    two = f"{takes(scene, 80, 1.5)} & {takes(scene, 80, 1.5)} & wait"
+    two = f"{takes(scene, 80, A_WHILE)} & {takes(scene, 80, A_WHILE)} & wait"
     assert run(scene, two, (0, 1), process_memory=120).exit_code == 0
-    submit(scene, two, process_memory=120)
+    submit(scene, f"{takes(scene, 80)} & {takes(scene, 80)} & wait", process_memory=120)
     scene.head.run(1, (2, 1))
     message = scene.head.result(1, 2).message
     assert message.startswith("the task was killed: it needed more than the 120 MB that it asked for"), (
@@ -133,7 +134,7 @@ def test_the_message_says_what_each_processor_brought(scene: Scene) -> None:
 
 
 def test_a_cluster_that_does_not_enforce_estimates_kills_nobody(scene: Scene) -> None:
-    ended = run(scene, takes(scene, 150, 1.5), process_memory=100, memory_limited=False)
+    ended = run(scene, takes(scene, 150, A_WHILE), process_memory=100, memory_limited=False)
     assert (ended.exit_code, ended.message) == (0, "")
     assert ended.peak_memory > 150 * 1024
 
@@ -261,6 +262,57 @@ def test_what_hides_on_another_node_of_its_task_ends_with_the_launch(grouped: Sc
     grouped.head.until(lambda: not alive(hidden))
 
 
+def launch(scene: Scene, command: str, number: str = "z") -> m.Route:
+    """Let a task whose first node is elsewhere launch a command here, on one processor."""
+    route = m.Route(JOB, 1, 1, 1, number, "elsewhere", NODE)
+    scene.head.say(m.Launch(route, command, str(scene.work), {}, (("elsewhere", (0,)), (NODE, (0,)))))
+    return route
+
+
+def used_by(scene: Scene, route: m.Route) -> m.UsedThere:
+    """Say that the task is over, and return what it used here."""
+    scene.head.say(m.LaunchesOver(route))
+    scene.head.until(lambda: NODE in scene.head.over)
+    return scene.head.over[NODE]
+
+
+def ends_of_launches(scene: Scene) -> list[str]:
+    return [each.kind for each in scene.head.said_of_launches if each.kind in ("exit", "failed")]
+
+
+def test_what_is_launched_on_another_node_has_the_memory_of_its_task_there_and_no_more(scene: Scene) -> None:
+    submit(scene, "true", process_memory=100)
+    route = launch(scene, f"{takes(scene, 60)} & {takes(scene, 300)}")
+    scene.head.until(lambda: ends_of_launches(scene))
+    assert used_by(scene, route).why == (
+        "the task was killed: it needed more than the 100 MB that it asked for; ask for more with "
+        "/estimatedprocessmemory"
+    )
+
+
+BUSY = """
+import os, time
+while sum(os.times()[:2]) < 0.5: pass
+open("written", "wb").write(bytes(5_000_000))
+"""
+
+
+def test_what_launches_used_is_told_together_when_their_task_is_over(scene: Scene) -> None:
+    submit(scene, "true", process_memory=1000)
+    for number in "ab":
+        launch(scene, python(scene, "busy.py", BUSY), number)
+    route = launch(scene, takes(scene, 90, A_WHILE), "c")
+    scene.head.until(lambda: len(ends_of_launches(scene)) == 3)
+    used = used_by(scene, route)
+    assert 1.0 <= used.user_time + used.system_time < 20
+    assert 10_000_000 <= used.bytes_written < 11_000_000
+    assert 90 * 1024 < used.peak_memory < 200 * 1024
+    assert 0 < used.average_memory <= used.peak_memory
+    assert used.why == ""
+    scene.head.over.clear()  # the answer was lost
+    assert used_by(scene, route) == used
+
+
 # Processes.
 
 
@@ -322,7 +374,7 @@ def test_what_children_of_a_task_read_and_wrote_is_told(scene: Scene) -> None:
 
 
 def test_memory_of_many_processes_is_told_together(scene: Scene) -> None:
-    ended = run(scene, f"{takes(scene, 60, 1.8)} & {takes(scene, 60, 1.8)} & wait")
+    ended = run(scene, f"{takes(scene, 60, A_WHILE)} & {takes(scene, 60, A_WHILE)} & wait")
     assert ended.exit_code == 0
     assert 120 * 1024 < ended.peak_memory < 200 * 1024
     assert ended.average_memory <= ended.peak_memory

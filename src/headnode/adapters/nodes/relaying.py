@@ -41,7 +41,7 @@ class Relay:
         """Pass on what `node` says, if it may say that."""
         route = message.route
         if route.first == HEAD:
-            if not isinstance(message, m.Launch):
+            if isinstance(message, m.LaunchPiece | m.LaunchTaken):
                 self._sessions.hear(node, message)
             return
         back = not isinstance(message, m.Launch) and message.back

@@ -3,12 +3,15 @@
 Standard library only: this is loaded by the shepherd factory.
 """
 
+import os
 from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from headnode.adapters.processes import process_tree
 from headnode.adapters.processes.bounds import Bounds
 from headnode.adapters.processes.job_journal import Key
+from headnode.adapters.processes.limits import Asked
 from headnode.adapters.processes.memory import Memory
 from headnode.adapters.processes.spawning import Program
 from headnode.adapters.processes.task_groups import Figures, Group
@@ -52,6 +55,19 @@ class Attempt:
         self.counters = -1  # a descriptor that tells what its process reads and writes
         self.figures: Figures | None = None  # what its group told at its end
         self.verdict: tuple[str, str] = ("exited", "")  # the kind of its result, and why
+
+    @property
+    def limits(self) -> tuple[Asked, ...]:
+        """What each of its processes may have."""
+        return self.program.limits
+
+    def processes(self, picture: process_tree.Picture) -> set[int]:
+        """Return its processes, also those of its session whose parents have left them to us."""
+        if self.group is not None:
+            return self.group.members() & picture.keys()
+        me = os.getpid()
+        orphans = [p for p, seen in picture.items() if seen.parent == me and seen.session == self.process]
+        return process_tree.descendants({self.process, *orphans}, picture)
 
 
 def attempts_of(message: list[Any]) -> list[Attempt]:

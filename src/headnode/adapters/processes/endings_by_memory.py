@@ -48,18 +48,24 @@ def by_memory(attempt: "Attempt", killed: int) -> str:
     """
     if not killed or attempt.usage is None or attempt.verdict[0] != "exited":
         return ""
-    if attempt.figures is not None and _reached_its_limit(attempt, attempt.figures.peak):
-        return above_its_memory(attempt.bounds)
-    if attempt.figures is None and not _by_kill(attempt.usage[0]):
-        return ""
-    return (
-        f"a process of the task was killed because its node had no memory left; with {_ASK} memory is held "
-        "for the task, and others are kept from it"
-    )
+    if attempt.figures is not None:
+        return for_want_of_memory(attempt.bounds, attempt.figures.peak)
+    return _NONE_LEFT if _by_kill(attempt.usage[0]) else ""
 
 
-def _reached_its_limit(attempt: "Attempt", peak: int | None) -> bool:
-    most = attempt.bounds.most_memory
+def for_want_of_memory(bounds: Bounds, peak: int | None) -> str:
+    """Return the sentence for a group of which processes were killed for want of memory; `peak` in kB."""
+    return above_its_memory(bounds) if _reached_its_limit(bounds, peak) else _NONE_LEFT
+
+
+_NONE_LEFT = (
+    f"a process of the task was killed because its node had no memory left; with {_ASK} memory is held "
+    "for the task, and others are kept from it"
+)
+
+
+def _reached_its_limit(bounds: Bounds, peak: int | None) -> bool:
+    most = bounds.most_memory
     return most is not None and (peak is None or peak * _KB >= _ALL_OF_IT * most)
 
 

@@ -9,11 +9,12 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterable
-from typing import NamedTuple, NoReturn
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, NoReturn
 
 from headnode.adapters.processes import process_tree
 from headnode.adapters.processes.affinity import bind_this
+from headnode.adapters.processes.bounds import Bounds
 from headnode.adapters.processes.launcher import (
     ANSWER_FOR,
     ERROR,
@@ -22,13 +23,16 @@ from headnode.adapters.processes.launcher import (
     dial,
     say_exit,
 )
+from headnode.adapters.processes.outposts import Outpost, Total
 from headnode.adapters.processes.piped import Piped, login_shell
 from headnode.adapters.processes.task_groups import Group, Groups, NoGroup
 from headnode.adapters.processes.terminal import Terminal
+from headnode.adapters.processes.used import open_counters, read_counters
 
 MARKER = "HEADNODE_LAUNCHED"  # which launch a process belongs to
 TASK = "HEADNODE_TASK"  # which attempt; an mpiexec may hand only this one on to its ranks
 SHELL = "/bin/sh"
+ENTERED = b"+"  # our process is in its control groups, if it has any
 _TICK = 0.01  # seconds between two looks, at least
 _LINGER = 0.3  # seconds for the output of what a command left behind, after its own end
 _ANSWERED_AS_USUAL = (
@@ -40,7 +44,8 @@ _ANSWERED_AS_USUAL = (
 class Order(NamedTuple):
     """What to run: the command for the shell, its variables, and where; `number` is that of the launch.
 
-    `terminal` is the size and kind of the terminal that it is given; empty: none.
+    `terminal` is the size and kind of the terminal that it is given; empty: none.  `outpost` is the name
+    under which it is held and measured with others, `outpost_of` an attempt; empty: it stands for itself.
     """
 
     number: str
@@ -49,19 +54,39 @@ class Order(NamedTuple):
     work_directory: str
     terminal: str = ""
     processors: tuple[int, ...] = ()  # of the machine; none: all
+    memory: int = 0  # as in `Bounds`, of all of its outpost together
+    held: int = 1
+    outpost: str = ""
+
+    @property
+    def bounds(self) -> Bounds:
+        """What all of its outpost may have together."""
+        return Bounds(tuple(self.processors), self.memory, self.held, parallel=True)
+
+
+def outpost_of(task: str) -> str:
+    """Return the name of what an attempt (job.task.instance.attempt) of another node has here."""
+    return f"{TASK}={task}"
 
 
 class Launches:
     """What was launched here, until it is told to be over: daemons outlive the commands that start them."""
 
-    def __init__(self, run_directory: int, groups: Groups | None = None) -> None:
-        self._run, self._groups = run_directory, groups
-        self._lodged: dict[
-            str, tuple[str, Group]
-        ] = {}  # by number: the task's marker, and a group of its own
+    def __init__(
+        self,
+        run_directory: int,
+        groups: Groups | None,
+        watch: Callable[[Outpost], None],
+        tell: Callable[[list[Any]], None],
+    ) -> None:
+        """`watch` is given outposts of attempts, whose memory is to be looked at; `tell` tells the agent."""
+        self._run, self._groups, self._watch, self._tell = run_directory, groups, watch, tell
+        self._outposts: dict[str, Outpost] = {}
+        self._settled: dict[str, Total] = {}  # what attempts have used here before, by the outpost's name
+        self._owners: dict[int, Outpost] = {}  # whose the processes are that were seen ending
         self._parents: dict[str, int] = {}  # by number; our process, which may have ended
         self._alive: set[int] = set()  # those of our processes that have not been reaped
-        self._force_at: dict[str, float] = {}
+        self._force_at: dict[str, float] = {}  # by number of a launch or name of an outpost
         self._asked: set[str] = set()
         self.next_look = float("inf")
 
@@ -72,52 +97,97 @@ class Launches:
         """
         if order.number in self._parents:
             return
-        group = self._lodge(order)
+        outpost = self._outpost(order)
+        hears, tells = os.pipe()
         process = os.fork()
         if process == 0:
-            _be_parent(self._run, order, () if group is None else tuple(group.entrances))
-        if group is not None:
-            group.entered()
+            group = outpost.group
+            _be_parent(self._run, order, () if group is None else tuple(group.entrances), tells)
+        os.close(tells)
+        entered = os.read(hears, 1)  # at once: it is the first that our process does
+        os.set_blocking(hears, False)
+        outpost.has(order.number, process, hears)
+        if entered != ENTERED and outpost.group is not None:
+            self._remove_group(outpost)
         self._parents[order.number] = process
         self._alive.add(process)
 
-    def _lodge(self, order: Order) -> Group | None:
-        """Return a group for a launch, so that nothing gets away from it; None where there is none."""
+    def _outpost(self, order: Order) -> Outpost:
+        name = order.outpost or order.number
+        outpost = self._outposts.get(name)
+        if outpost is None:
+            outpost = self._outposts[name] = Outpost(name, order.bounds, self._group(order))
+            if order.outpost:
+                self._watch(outpost)
+        return outpost
+
+    def _group(self, order: Order) -> Group | None:
+        """Return a group for an outpost, so that nothing gets away from it; None where there is none."""
         if self._groups is None:
             return None
         try:
-            group = self._groups.make(None, None, order.processors)
+            return self._groups.make(order.bounds.most_memory, None, order.processors)
         except NoGroup as why:
             print(f"a launched command has no group: {why}", file=sys.stderr)  # noqa: T201 (the shepherds' log)
             return None
-        self._lodged[order.number] = (f"{TASK}={order.environment.get(TASK, '')}", group)
-        return group
 
     def reaped(self, process: int) -> None:
         """A child of this process has ended."""
+        if process not in self._alive:
+            return
         self._alive.discard(process)
+        for outpost in self._outposts.values():
+            if process in outpost.parents:
+                outpost.reaped(process)
+                self._tell_killed(outpost, process)
+
+    def _tell_killed(self, outpost: Outpost, process: int) -> None:
+        """Tell why a command ended with all that might have told it itself."""
+        why = outpost.wants_memory()
+        for number, parent in self._parents.items() if why else ():
+            if parent == process:
+                self._tell(["not-launched", number, why])
+
+    def owner_of(self, process: int) -> Outpost | None:
+        """Return the outpost that is being ended and had this process, which was left to us."""
+        return self._owners.get(process)
 
     @property
     def parents(self) -> frozenset[int]:
         """Our processes that live: nobody's strays."""
         return frozenset(self._alive)
 
+    @property
+    def outposts(self) -> Iterable[Outpost]:
+        """All that there are."""
+        return self._outposts.values()
+
     def end(self, numbers: Iterable[str], grace: float) -> None:
         """End what these launches started, and all that it did; kill it after `grace` seconds."""
         for number in numbers:
             if number in self._parents:
-                force_at = time.monotonic() + grace
-                self._force_at[number] = min(force_at, self._force_at.get(number, force_at))
-                self.next_look = 0.0
+                self._end(number, grace)
 
     def end_task(self, task: str) -> None:
-        """Kill whatever an attempt (job.task.instance.attempt) of another node has running here."""
-        self._force_at[f"{TASK}={task}"] = time.monotonic()
-        self.next_look = 0.0
+        """Kill whatever an attempt (job.task.instance.attempt) of another node has running here.
+
+        What it used here is told when nothing of it runs, each time.
+        """
+        self._end(outpost_of(task), 0.0)
+
+    def end_above(self, outpost: Outpost, why: str) -> None:
+        """End an outpost that has more memory than it may."""
+        outpost.why = outpost.why or why
+        self._end(outpost.name, 0.0)
 
     def end_all(self) -> None:
         """Kill everything that was launched here."""
         self.end([number for number in self._parents if number not in self._force_at], 0.0)
+
+    def _end(self, number: str, grace: float) -> None:
+        force_at = time.monotonic() + grace
+        self._force_at[number] = min(force_at, self._force_at.get(number, force_at))
+        self.next_look = 0.0
 
     def look(self, mains: Iterable[int]) -> None:
         """Send what is due; `mains` are the first processes of attempts, which no launch owns."""
@@ -133,43 +203,79 @@ class Launches:
         self.next_look = now + max(_TICK, 4 * (now - began)) if self._force_at else float("inf")
 
     def _work_on(self, number: str, picture: process_tree.Picture, strays: list[int]) -> None:
-        parent = self._parents.get(number, 0)
-        marker = (number if number.startswith(TASK) else f"{MARKER}={number}").encode()
-        roots = [
-            p
-            for p in strays
-            if (picture[p].session == parent and parent) or process_tree.has_marker(p, marker)
-        ]
-        if parent in self._alive:
-            roots.append(parent)
-        lodged = [each for each, (task, _) in self._lodged.items() if number in (each, task)]
-        grouped = {process for each in lodged for process in self._lodged[each][1].members()}
-        members = process_tree.descendants(roots, picture) | (grouped & picture.keys())
-        if not members:
-            self._give_up(lodged)
-            self._parents.pop(number, None)
-            del self._force_at[number]
-            self._asked.discard(number)
+        outpost = next((o for o in self._outposts.values() if number == o.name or number in o.numbers), None)
+        parents = self._parents_of(number, outpost)
+        members = self._members(number, outpost, parents, picture, strays)
+        if outpost is not None:
+            self._owners.update(dict.fromkeys(members, outpost))
+        if not members and not parents:
+            self._is_over(number, outpost)
         elif time.monotonic() >= self._force_at[number]:
             process_tree.send(members, signal.SIGKILL)
         elif number not in self._asked:
             self._asked.add(number)
-            process_tree.send(members - {parent}, signal.SIGTERM)
+            process_tree.send(members - parents, signal.SIGTERM)
             process_tree.send(members, signal.SIGCONT)
 
-    def _give_up(self, lodged: list[str]) -> None:
-        for number in lodged:
-            _, group = self._lodged.pop(number)
-            if self._groups is not None:
-                self._groups.remove(group)
+    def _parents_of(self, number: str, outpost: Outpost | None) -> set[int]:
+        """Return those of our processes for a launch, or a whole outpost, that are not reaped."""
+        if outpost is not None and number == outpost.name:
+            return set(outpost.parents)
+        return {self._parents[number]} & self._alive if number in self._parents else set()
+
+    def _members(
+        self,
+        number: str,
+        outpost: Outpost | None,
+        parents: set[int],
+        picture: process_tree.Picture,
+        strays: list[int],
+    ) -> set[int]:
+        """Return the living processes of a launch, or of a whole outpost."""
+        session = self._parents.get(number, 0)
+        marker = (number if number.startswith(f"{TASK}=") else f"{MARKER}={number}").encode()
+        roots = [
+            p
+            for p in strays
+            if (picture[p].session == session and session) or process_tree.has_marker(p, marker)
+        ]
+        grouped = outpost.group.members() if outpost is not None and outpost.group is not None else set()
+        if outpost is not None and number != outpost.name and outpost.numbers != {number}:
+            grouped = {process for process in grouped if process_tree.has_marker(process, marker)}
+        return process_tree.descendants([*roots, *parents], picture) | (grouped & picture.keys())
+
+    def _is_over(self, number: str, outpost: Outpost | None) -> None:
+        self._parents.pop(number, None)
+        del self._force_at[number]
+        self._asked.discard(number)
+        if outpost is not None and number == outpost.name:
+            self._settle(outpost)
+        if number.startswith(f"{TASK}="):
+            used, peak, average, why = self._settled.get(number, Total())
+            self._tell(["launches-over", number.partition("=")[2], *used, peak, average, why])
+
+    def _settle(self, outpost: Outpost) -> None:
+        """Keep what an outpost used, and forget it."""
+        total = outpost.total()
+        self._remove_group(outpost)
+        del self._outposts[outpost.name]
+        self._owners = {process: each for process, each in self._owners.items() if each is not outpost}
+        for number in outpost.numbers:
+            self._parents.pop(number, None)
+        if outpost.name.startswith(f"{TASK}="):
+            self._settled[outpost.name] = self._settled.get(outpost.name, Total()).and_also(total)
+
+    def _remove_group(self, outpost: Outpost) -> None:
+        if outpost.group is not None and self._groups is not None:
+            outpost.group.entered()
+            self._groups.remove(outpost.group)
+        outpost.group = None
 
 
-def _be_parent(run_directory: int, order: Order, entrances: tuple[int, ...]) -> NoReturn:
+def _be_parent(run_directory: int, order: Order, entrances: tuple[int, ...], tells: int) -> NoReturn:
     """Be the parent of the command; never return into the shepherd."""
     try:
-        with contextlib.suppress(OSError):  # before Linux 5.16 a user may not
-            for entrance in entrances:
-                os.write(entrance, b"0")
+        os.write(tells, ENTERED if _enter_all(entrances) else b"-")
         signal.set_wakeup_fd(-1)
         for each in _ANSWERED_AS_USUAL:
             signal.signal(each, signal.SIG_DFL)
@@ -177,21 +283,47 @@ def _be_parent(run_directory: int, order: Order, entrances: tuple[int, ...]) -> 
         os.setsid()
         bind_this(order.processors)
         run = os.dup2(run_directory, 3, inheritable=False)
-        os.closerange(4, 1 << 16)  # among them the journal, by whose lock the shepherd is known to live
-        _run(Frames(dial(run)), order)
+        tells = os.dup2(tells, 4, inheritable=False)
+        os.closerange(5, 1 << 16)  # among them the journal, by whose lock the shepherd is known to live
+        _run(Frames(dial(run)), order, tells)
     except OSError:  # the agent is gone: the shepherd ends what there is
         pass
     finally:
         os._exit(1)
 
 
-def _run(frames: Frames, order: Order) -> None:
+def _enter_all(entrances: Iterable[int]) -> bool:
+    """Enter the groups; False where that may not be, as before Linux 5.16."""
+    try:
+        for entrance in entrances:
+            os.write(entrance, b"0")
+    except OSError:
+        return False
+    return True
+
+
+class _Measured(Piped):
+    """Tells the shepherd what the command and all that it waited for used."""
+
+    def __init__(self, frames: Frames, order: Order, tells: int) -> None:
+        super().__init__(frames, _argv(order), order.environment)
+        self._tells, self._counters = tells, open_counters(self._process)
+
+    def reap(self) -> int:
+        """Reap the command; return its status."""
+        os.waitid(os.P_PID, self._process, os.WEXITED | os.WNOWAIT)
+        moved = read_counters(self._counters)
+        _, status, usage = os.wait4(self._process, 0)
+        words = (usage.ru_utime, usage.ru_stime, *moved, usage.ru_maxrss)
+        os.write(self._tells, " ".join(map(str, words)).encode())
+        return status
+
+
+def _run(frames: Frames, order: Order, tells: int) -> None:
     frames.say(ANSWER_FOR, order.number.encode())
     try:
         _enter(frames, order)
-        command = (
-            _in_terminal(frames, order) if order.terminal else Piped(frames, _argv(order), order.environment)
-        )
+        command = _in_terminal(frames, order) if order.terminal else _Measured(frames, order, tells)
     except (OSError, ValueError) as error:
         _say_exit(frames, FAILED, f"the command cannot be started: {error}")
         return

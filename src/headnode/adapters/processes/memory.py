@@ -10,13 +10,13 @@ Standard library only: this is loaded by the shepherd factory.
 import os
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import Protocol, TypeVar
 
 from headnode.adapters.processes import process_tree
+from headnode.adapters.processes.bounds import Bounds
 from headnode.adapters.processes.endings_by_memory import above_its_memory
-
-if TYPE_CHECKING:
-    from headnode.adapters.processes.attempts import Attempt
+from headnode.adapters.processes.limits import Asked
+from headnode.adapters.processes.task_groups import Group
 
 FIRST_LOOK = 1.0  # seconds after the start
 OFTEN = 0.2  # seconds between two looks where memory in all is limited and nobody else keeps it
@@ -56,19 +56,43 @@ class Memory:
         self.next_look = now + (rarely if pause is None else pause)
 
 
+class Watched(Protocol):
+    """Processes that are looked at together: those of an attempt on this node."""
+
+    memory: Memory | None
+
+    @property
+    def bounds(self) -> Bounds:
+        """What they may have together."""
+
+    @property
+    def group(self) -> Group | None:
+        """Their own control group, if they have one."""
+
+    @property
+    def limits(self) -> tuple[Asked, ...]:
+        """What each of them may have."""
+
+    def processes(self, picture: process_tree.Picture) -> set[int]:
+        """Return those that live."""
+
+
+One = TypeVar("One", bound=Watched)
+
+
 class MemoryWatch:
     """Looks at all attempts of a shepherd together."""
 
     def __init__(self) -> None:
         self.next_look = float("inf")
 
-    def begin(self, attempt: "Attempt") -> None:
+    def begin(self, attempt: Watched) -> None:
         """Look at this attempt from now on."""
         pause = _pause(attempt)
         attempt.memory = Memory(time.monotonic(), FIRST_LOOK if pause is None else pause)
         self.next_look = min(self.next_look, attempt.memory.next_look)
 
-    def look(self, running: Iterable["Attempt"]) -> list[tuple["Attempt", str]]:
+    def look(self, running: Iterable[One]) -> list[tuple[One, str]]:
         """Look at those that are due; return those that have more than they may, with a sentence for each."""
         began = time.monotonic()
         seen = [(attempt, attempt.memory) for attempt in running if attempt.memory is not None]
@@ -80,11 +104,11 @@ class MemoryWatch:
         return above
 
 
-def _measure(attempts: list["Attempt"], now: float) -> list[tuple["Attempt", str]]:
+def _measure(attempts: list[One], now: float) -> list[tuple[One, str]]:
     picture = process_tree.picture()
     above = []
     for attempt in attempts:
-        sizes = {each: picture[each].resident * _PAGE for each in _processes(attempt, picture)}
+        sizes = {each: picture[each].resident * _PAGE for each in attempt.processes(picture)}
         if attempt.memory is not None:
             attempt.memory.see(sum(sizes.values()), now, _pause(attempt))
         why = _above(attempt, sizes)
@@ -93,7 +117,7 @@ def _measure(attempts: list["Attempt"], now: float) -> list[tuple["Attempt", str
     return above
 
 
-def _pause(attempt: "Attempt") -> float | None:
+def _pause(attempt: Watched) -> float | None:
     """Return how long not to look at an attempt; None: as one likes."""
     if _has_to_be_watched(attempt):
         return OFTEN
@@ -101,13 +125,13 @@ def _pause(attempt: "Attempt") -> float | None:
     return FIRST_LOOK if limited else None
 
 
-def _has_to_be_watched(attempt: "Attempt") -> bool:
+def _has_to_be_watched(attempt: Watched) -> bool:
     """Whether nobody but us keeps what an attempt may have in all."""
     kept = attempt.group is not None and attempt.group.keeps_memory
     return attempt.bounds.most_memory is not None and not kept
 
 
-def _above(attempt: "Attempt", sizes: dict[int, int]) -> str:
+def _above(attempt: Watched, sizes: dict[int, int]) -> str:
     """Say what an attempt has too much of; nothing when it has not."""
     limit, largest = _limit_of(attempt), max(sizes.values(), default=0)
     if limit is not None and largest * _KB > limit:
@@ -138,18 +162,9 @@ def _proportional(process: int, resident: int) -> int:
     return resident
 
 
-def _processes(attempt: "Attempt", picture: process_tree.Picture) -> set[int]:
-    """Return the processes of an attempt, also those of its session whose parents have left them to us."""
-    if attempt.group is not None:
-        return attempt.group.members() & picture.keys()
-    me = os.getpid()
-    orphans = [p for p, seen in picture.items() if seen.parent == me and seen.session == attempt.process]
-    return process_tree.descendants({attempt.process, *orphans}, picture)
-
-
-def _limit_of(attempt: "Attempt") -> int | None:
+def _limit_of(attempt: Watched) -> int | None:
     """Return how many bytes each process may have resident, if that is limited."""
-    for name, soft, hard in attempt.program.limits:
+    for name, soft, hard in attempt.limits:
         sides = [side for side in (soft, hard) if side is not None and side >= 0]
         if name == "rss" and sides:
             return min(sides)

@@ -77,7 +77,7 @@ class Piped:
         if descriptor == self._frames.channel.fileno():
             self._hear(event)
         elif descriptor == self._end:
-            self._status = os.waitpid(self._process, 0)[1]
+            self._status = self.reap()
         elif descriptor == self._stdin:
             self._feed()
         elif descriptor in self._streams:
@@ -87,6 +87,10 @@ class Piped:
             else:
                 del self._streams[descriptor]
                 os.close(descriptor)
+
+    def reap(self) -> int:
+        """Reap the command, which has ended; return its status as `os.waitpid` says it."""
+        return os.waitpid(self._process, 0)[1]
 
     def _hear(self, event: int) -> None:
         if event & select.POLLOUT:

@@ -25,6 +25,7 @@ from headnode.adapters.processes.launched import Launches, Order
 from headnode.adapters.processes.lease import Lease
 from headnode.adapters.processes.lodging import Lodging
 from headnode.adapters.processes.memory import MemoryWatch
+from headnode.adapters.processes.outposts import Outpost
 from headnode.adapters.processes.private_directories import Removals
 from headnode.adapters.processes.spawning import CannotStart, discard_if_empty
 from headnode.adapters.processes.suspension import Suspension
@@ -61,7 +62,10 @@ class Shepherd:
         self._lanes, self._suspension = Lanes(), Suspension(freezer)
         self._endings = Endings(self._lodging.kill)
         self._memory, self._removals = MemoryWatch(), Removals()
-        self._launches, self._lease = Launches(run_directory, groups), Lease()
+        self._launches, self._lease = (
+            Launches(run_directory, groups, self._memory.begin, self._link.say),
+            Lease(),
+        )
         self._limits: list[tuple[float, Key]] = []
         self._records: list[Sequence[Any]] = []  # to be written down
         self._untold: list[EndedRecord] = []  # written down, not yet told
@@ -234,12 +238,13 @@ class Shepherd:
                 break
             process = found.si_pid
             attempt = self._lanes.by_process.get(process)
-            owner = attempt or self._owner_of_stray(process)
+            owner = attempt or self._owner_of_stray(process) or self._launches.owner_of(process)
             moved = read_counters(open_counters(process) if attempt is None else attempt.counters)
             _, status, usage = os.wait4(process, 0)
             self._removals.reaped(process, status)
+            parents = self._launches.parents
             self._launches.reaped(process)
-            if owner is not None:
+            if owner is not None and process not in parents:
                 owner.used = owner.used.and_also(Used(usage.ru_utime, usage.ru_stime, *moved))
             if attempt is not None:
                 attempt.ended = time.time()
@@ -281,8 +286,12 @@ class Shepherd:
     def _watch_memory(self) -> None:
         if time.monotonic() < self._memory.next_look:
             return
-        for attempt, above in self._memory.look(self._lanes.running.values()):
-            self._end(attempt, "timed-out", above, self._grace)
+        watched: list[Attempt | Outpost] = [*self._lanes.running.values(), *self._launches.outposts]
+        for each, above in self._memory.look(watched):
+            if isinstance(each, Outpost):
+                self._launches.end_above(each, above)
+            else:
+                self._end(each, "timed-out", above, self._grace)
 
     def _keep_limits(self) -> None:
         if self._suspension.holds:

@@ -55,7 +55,23 @@ class ToldNotLaunched(msgspec.Struct, frozen=True, array_like=True, tag="not-lau
     why: str
 
 
-Told = Introduction | ToldStarted | ToldEnded | ToldSuspended | ToldNotLaunched
+class ToldLaunchesOver(msgspec.Struct, frozen=True, array_like=True, tag="launches-over"):
+    """Nothing runs any more of what an attempt (job.task.instance.attempt) of another node launched here.
+
+    Times in seconds, memory in kB; `why`: a sentence, when there was no memory for it.
+    """
+
+    task: str
+    user_time: float
+    system_time: float
+    bytes_read: int
+    bytes_written: int
+    peak_memory: int
+    average_memory: int
+    why: str
+
+
+Told = Introduction | ToldStarted | ToldEnded | ToldSuspended | ToldNotLaunched | ToldLaunchesOver
 _decoder: msgspec.json.Decoder[Told] = msgspec.json.Decoder(Told)
 
 
@@ -125,15 +141,16 @@ def launch_message(
     environment: dict[str, str],
     work_directory: str,
     terminal: str = "",
-    processors: Sequence[int] = (),
+    bounds: Bounds = UNBOUND,
+    outpost: str = "",
 ) -> bytes:
     """Start a command for the shell beside the attempts; it connects with the agent by this number.
 
-    `terminal`: rows, columns and kind of the terminal that it is given; empty: none.  `processors`: those of
-    the machine that it is bound to; none named: it is not.
+    `terminal`: rows, columns and kind of the terminal that it is given; empty: none.  `bounds` are those of
+    its `outpost`: all of the same name have them together; empty: it stands for itself.
     """
-    more = [terminal, processors] if terminal or processors else []
-    return _encode(["launch", number, command, environment, work_directory, *more])
+    bound = [bounds.processors, bounds.memory, bounds.held]
+    return _encode(["launch", number, command, environment, work_directory, terminal, *bound, outpost])
 
 
 def end_launches_message(numbers: Sequence[str], grace: float) -> bytes:

@@ -77,6 +77,7 @@ class Agent:
     def beat(self) -> None:
         """Say that we live and what we have, and again what may be lost."""
         self._results.repeat()
+        self._jobs.repeat_visits()
         table = self._jobs.table(0, check_text(*self._health.ordered))
         number = self._lease.next_heartbeat()
         digest = digest_of_holdings(table)
@@ -107,6 +108,8 @@ class Agent:
                 self._jobs.go_on(message)
             case m.CloseJob(job=job):
                 self._jobs.close_job(job)
+            case m.HookHeard():
+                self._jobs.hook_heard(message)
             case m.Ack(number=number):
                 self._jobs.acknowledged(number)
             case m.ReadOutput():

@@ -9,6 +9,7 @@ from typing import Literal, get_args
 from headnode.adapters.nodes import messages as m
 from headnode.adapters.nodes.framing import frame
 from headnode.adapters.processes.job_journal import EndedRecord, Key, Story
+from headnode.adapters.processes.told import ToldLaunchesOver
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.quantities import Instant, JobId, Seconds
 
@@ -90,6 +91,19 @@ def result_of(record: EndedRecord) -> m.Result:
         average_memory=record.average_memory,
         bytes_read=record.bytes_read,
         bytes_written=record.bytes_written,
+    )
+
+
+def used_there(said: ToldLaunchesOver) -> m.UsedThere:
+    """Return in the words of the wire what a shepherd says that an attempt of another node used here."""
+    return m.UsedThere(
+        Seconds(said.user_time),
+        Seconds(said.system_time),
+        said.bytes_read,
+        said.bytes_written,
+        said.peak_memory,
+        said.average_memory,
+        said.why,
     )
 
 

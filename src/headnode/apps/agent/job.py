@@ -3,6 +3,7 @@
 from headnode.adapters.nodes import messages as m
 from headnode.adapters.processes.job_journal import Key
 from headnode.apps.agent.herd import Phase, Tended
+from headnode.apps.agent.ledger import Entry
 from headnode.apps.agent.orders import Orders
 from headnode.core.lifecycle.records import decode_spec
 from headnode.core.model.quantities import Instant, JobId
@@ -17,6 +18,7 @@ class Job:
         self.herd: dict[str, Tended] = {}  # by marker
         self.orders: Orders | None = None  # for the shepherd at work
         self.deaths = 0  # of its shepherds, one after the other without a task that started
+        self.held: dict[Key, Entry] = {}  # results that wait for what was used on other nodes
         self.suspended = 0  # the number of the suspension by which nothing of it runs; 0: by none
 
     @property
@@ -41,8 +43,9 @@ class Job:
 
     def live(self) -> list[m.Live]:
         """Return the attempts that are not over."""
+        held = [(key, entry.result.started) for key, entry in self.held.items()]
         return [
             m.Live(self.id, *key, since is not None, None if since is None else Instant(since))
-            for tended in self.herd.values()
-            for key, since in tended.live.items()
+            for live in (*(tended.live.items() for tended in self.herd.values()), held)
+            for key, since in live
         ]

@@ -10,7 +10,9 @@ from headnode.adapters.nodes.tables import mark_of
 from headnode.adapters.processes import told
 from headnode.adapters.processes.job_journal import EndedRecord, Key
 from headnode.adapters.processes.launched import outpost_of
+from headnode.apps.agent.filtering import Filtering
 from headnode.apps.agent.herd import Phase, Tended, made_up, result_of, used_there
+from headnode.apps.agent.hook_environment import hook_environment
 from headnode.apps.agent.job import Job
 from headnode.apps.agent.launch_places import LaunchPlaces
 from headnode.apps.agent.launching import Launching
@@ -22,7 +24,10 @@ from headnode.apps.agent.shepherds import Shepherds
 from headnode.apps.agent.taken import Taken
 from headnode.apps.agent.task_terminals import size_in_words
 from headnode.apps.agent.users import as_here
+from headnode.apps.agent.visits import Visits
 from headnode.core.launching.environment import TASK_MARKER
+from headnode.core.launching.node_filters import Filtered
+from headnode.core.lifecycle.events import Place
 from headnode.core.model.errors import Unavailable
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId, Seconds
@@ -43,6 +48,8 @@ class Jobs:
         self._places, self._facts, self._results, self._say = places, facts, results, say
         self._jobs: dict[JobId, Job] = {}
         self._shepherds = Shepherds(places, facts.boot_id, self)
+        self._visits = Visits(facts.boot_id, places.jobs, self, self.say)
+        self._filtering = Filtering(self._visits, self)
         self.launching = Launching(facts.name, LaunchPlaces(places.state, places.run), self)
         self.head = m.Welcome(cluster="", heartbeat=Seconds(0.0), grace=Seconds(GRACE))
         self.when_empty: Callable[[], None] = lambda: None
@@ -55,10 +62,14 @@ class Jobs:
             self._job(opened.job).opened = opened
         await self._shepherds.open(SETTLING)
         await self.launching.open()
+        for number in self._visits.start():
+            if self._job(number).opened is None:
+                self._forget_if_over(self._job(number))
 
     async def close(self) -> None:
         """Let go of everything; what runs goes on."""
         self.launching.close()
+        self._visits.close()
         await self._shepherds.close()
 
     @property
@@ -78,6 +89,7 @@ class Jobs:
         """Return the full table of what is here, as the fields of a message."""
         ledger = self._results.ledger
         live = [each for job in self._jobs.values() for each in job.live()]
+        live += [m.Live(job, *key, False) for job in self._jobs for key in self._filtering.waiting(job)]
         ended = [m.Live(job, *key, False) for job in ledger.jobs() for key in ledger.over(job)]
         opened = [(job.id, mark_of(job.opened)) for job in self._jobs.values() if job.opened is not None]
         return {
@@ -124,13 +136,16 @@ class Jobs:
         try:
             here = as_here(message, self.name, far=self.head.far)
         except Unavailable:
+            if message.hooks is not None:
+                self.say(m.JobReady(job=job.id))
             return  # whoever is to run there hears why
         try:
+            self._enter(job, here)
             self._places.keep(message)
             tended = job.at_work
-            if tended is None:
+            if tended is None and self._visits.is_ready(job.id):
                 self._order_shepherd(job, here)
-            else:
+            elif tended is not None:
                 tended.say(told.deadline_message(_finite(message.deadline), self.head.grace))
         except (OSError, Unavailable) as error:
             log.error("job %d cannot be opened here: %s", message.job, error)
@@ -154,7 +169,10 @@ class Jobs:
         if job is None or job.opened is None:
             return False
         fresh = self._fresh(job, message)
-        if fresh:
+        if fresh and not self._visits.is_ready(job.id):  # the head believes otherwise
+            for who in fresh:
+                self._settle(job.id, "", 0, made_up((message.task, *who), "never-ran", ""))
+        elif fresh:
             self._start(job, message, fresh)
         return True
 
@@ -169,17 +187,22 @@ class Jobs:
     def _start(self, job: Job, message: m.Run, fresh: list[tuple[int, int]]) -> None:
         try:
             tended, orders = self._ready(job, message.task)
+            if self._filtering.sees(job.id):
+                asked = orders.questions(message.task, message.place, fresh, self.launching)
+                self._filtering.begin(job.id, message.place, asked)
+                return
             said = orders.run(message.task, message.place, fresh, self.launching)
         except (OSError, Unavailable) as error:
             for who in fresh:
-                self._settle(job.id, "", 0, made_up((message.task, *who), "not-started", str(error)))
+                self.refused(job.id, (message.task, *who), str(error))
             return
         keys = [(message.task, *who) for who in fresh]
         tended.live.update(dict.fromkeys(keys))
         tended.say(said, keys)
 
     def _is_here(self, job: Job, over: dict[Key, None], key: Key) -> bool:
-        return key in over or key in job.held or job.owner_of(key) is not None
+        on_its_way = key in job.held or key in self._filtering.waiting(job.id)
+        return key in over or on_its_way or job.owner_of(key) is not None
 
     def _ready(self, job: Job, task: int) -> tuple[Tended, Orders]:
         """Return a shepherd for the job and what it needs to know.
@@ -189,6 +212,12 @@ class Jobs:
         opened = job.opened
         if opened is None:
             raise Unavailable(code="not-open", what=f"job {job.id} is not open on node {self._facts.name!r}")
+        if not self._visits.is_ready(job.id):
+            raise Unavailable(
+                code="not-ready",
+                what=f"node {self._facts.name!r} is not ready for job {job.id}: its prolog has not ended",
+                fix="try again when it has",
+            )
         here = as_here(opened, self.name, far=self.head.far)
         tended = job.at_work or self._order_shepherd(job, here)
         if job.orders is None:
@@ -258,7 +287,9 @@ class Jobs:
         by_owner: dict[str, list[Key]] = {}
         for key in message.attempts:
             owner = job.owner_of(key)
-            if owner is not None:
+            if self._filtering.take_back(job.id, key):
+                self._settle(job.id, "", 0, made_up(key, "never-ran", ""))
+            elif owner is not None:
                 by_owner.setdefault(owner.marker, []).append(key)
         for marker, keys in by_owner.items():
             job.herd[marker].say(told.stop_message(keys, 0.0 if message.force else self.head.grace))
@@ -288,6 +319,8 @@ class Jobs:
         job.opened, job.orders, job.suspended = None, None, 0
         self._places.forget(number)
         self.launching.job_over(number)
+        for key in self._filtering.take_all_back(number):
+            self._settle(number, "", 0, made_up(key, "never-ran", ""))
         for entry in job.held.values():
             self._settle(job.id, *entry)
         job.held.clear()
@@ -306,6 +339,60 @@ class Jobs:
             if tended is not None and tended.phase is not Phase.GONE:
                 tended.say(told.told_message(first, last))
         self._forget_if_over(job)
+
+    # What is done before and after, and what filters say.
+
+    def _enter(self, job: Job, here: m.OpenJob) -> None:
+        """Let the visit of a job begin, or go by what the head says of it now."""
+        if here.hooks is not None or not self._visits.is_ready(job.id) or job.id in self._visits.jobs():
+            self._visits.enter(here, hook_environment(here, self._facts, self.head))
+
+    def entered(self, number: JobId) -> None:
+        """The prolog of a job is over, well or not."""
+        job = self._job(number)
+        if job.opened is None:
+            self._forget_if_over(job)
+        elif self._visits.is_ready(number) and job.at_work is None:
+            try:
+                self._order_shepherd(job, as_here(job.opened, self.name, far=self.head.far))
+            except (OSError, Unavailable) as error:
+                log.error("job %d has no shepherd yet: %s", number, error)
+
+    def left(self, number: JobId) -> None:
+        """The epilog of a job is over; meanwhile it may have come back."""
+        job = self._job(number)
+        if job.opened is None:
+            self._forget_if_over(job)
+            return
+        opened, job.opened = job.opened, None
+        self.open_job(opened)
+
+    def repeat_visits(self) -> None:
+        """Say again what the head may not have heard of prologs and epilogs."""
+        for number in self._visits.jobs():
+            job = self._jobs.get(number)
+            if job is None or not any(tended.live for tended in job.herd.values()):
+                self._visits.repeat(number)
+
+    def hook_heard(self, message: m.HookHeard) -> None:
+        """The head will never forget that a hook failed."""
+        self._visits.heard(message.job, message.hook)
+
+    def passed(self, number: JobId, key: Key, place: Place, filtered: Filtered) -> None:
+        """A task may start, as its filter wants it."""
+        job, (task, *who) = self._job(number), key
+        try:
+            tended, orders = self._ready(job, task)
+            said = orders.run_filtered(task, place, (who[0], who[1]), filtered, self.launching)
+        except (OSError, Unavailable) as error:
+            self.refused(number, key, str(error))
+            return
+        tended.live[key] = None
+        tended.say(said, [key])
+
+    def refused(self, number: JobId, key: Key, why: str) -> None:
+        """A task cannot start."""
+        self._settle(number, "", 0, made_up(key, "not-started", why))
 
     # What becomes of the shepherds.
 
@@ -396,7 +483,13 @@ class Jobs:
         return self._jobs.setdefault(number, Job(number))
 
     def _forget_if_over(self, job: Job) -> None:
-        """Drop the shepherds that are settled, and the job when it is closed and none is left."""
+        """Drop the shepherds that are settled, and the job when it is closed and none is left.
+
+        Before that its epilog runs.
+        """
+        gone = all(tended.phase is Phase.GONE for tended in job.herd.values())
+        if job.opened is None and gone and not self._visits.leave(job.id):
+            return
         waiting = job.held or self._results.ledger.over(job.id)
         for marker, tended in list(job.herd.items()):
             if tended.phase is Phase.GONE and not waiting:

@@ -16,6 +16,7 @@ from headnode.adapters.nodes.framing import frame, read_frame
 from headnode.adapters.nodes.streams import Stream
 from headnode.adapters.processes import launcher as wire
 from headnode.adapters.processes.job_journal import Key
+from headnode.apps.agent.gathering import Gathering
 from headnode.apps.agent.launch_places import LaunchPlaces
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed
 from headnode.core.model.quantities import JobId
@@ -59,6 +60,7 @@ class Asking:
     ) -> None:
         self._node, self._places, self._owner, self._begin = node, places, owner, begin
         self.streams: dict[str, Stream] = {}
+        self.gathering = Gathering(node, owner.say)
 
     async def serve(
         self, text: bytes, uid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -72,6 +74,7 @@ class Asking:
             await writer.drain()
             return
         route = m.Route(job, *key, secrets.token_hex(8), self._node, request.host)
+        self.gathering.launches(job, key, request.host)
         stream = self.streams[route.number] = Stream(self._owner.say, route, back=False)
         stream.launch(m.Launch(route, request.command, request.directory, request.environment))
         listening = self._begin(self._hear_launcher(reader, stream))
@@ -140,6 +143,7 @@ class Asking:
     def attempt_over(self, job: JobId, key: Key) -> None:
         """An attempt that was started here is over: nobody asks for it any more."""
         self._places.forget(".".join(map(str, (job, *key))))
+        self.gathering.targets(job, key)
         for stream in self.streams.values():
             route = stream.route
             if (route.job, route.task, route.instance, route.attempt) == (job, *key):

@@ -21,6 +21,7 @@ from headnode.core.model.quantities import JobId
 log = logging.getLogger("headnode.agent")
 
 PATIENCE = 20.0  # seconds for a command to start
+_WORD = 1.0  # seconds for a shepherd to say why a command ended without a word
 GRACE = 1.0  # seconds a command has to end when its launcher is gone
 _KINDS = {"in": wire.INPUT, "in-end": wire.INPUT_END, "window": wire.WINDOW}
 
@@ -43,8 +44,11 @@ class Owner(Protocol):
     def end_launched(self, job: JobId, numbers: list[str], grace: float) -> None:
         """Let the job's shepherd end commands."""
 
-    def end_launched_by(self, job: JobId, key: Key) -> None:
-        """Let the job's shepherd kill whatever an attempt of another node has running here."""
+    def end_launched_by(self, job: JobId, key: Key) -> bool:
+        """Let the job's shepherd kill whatever an attempt of another node has running here.
+
+        False when the job has no shepherd here; else it tells when that is done, and what was used.
+        """
 
 
 class _Served:
@@ -69,6 +73,7 @@ class Serving:
         self._node, self._owner, self._begin = node, owner, begin
         self._served: dict[str, _Served] = {}
         self._terminals = Terminals(owner)
+        self._asked: dict[str, m.Route] = {}  # by attempt: who wants to know when all is over
 
     def streams(self) -> list[Stream]:
         """Return the conversations that go on."""
@@ -150,6 +155,10 @@ class Serving:
             for each in (telling, *others):
                 each.cancel()
             writer.close()
+        if not over and not stream.failed:  # the shepherd may be about to say why
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_WORD):
+                    await stream.until_failed()
         if not over:  # else it has ended by itself; daemons that it left may go on as long as the task
             if not stream.failed:
                 lost = "it was ended, or could not be started"
@@ -199,6 +208,20 @@ class Serving:
         self._forget(job, found)
         if elsewhere:
             self._owner.end_launched_by(job, key)
+
+    def end_and_tell(self, route: m.Route) -> None:
+        """An attempt is over: end what it launched here, and tell its first node what that used."""
+        key = (route.task, route.instance, route.attempt)
+        self._asked[".".join(map(str, (route.job, *key)))] = route
+        self.end_of_attempt(route.job, key)
+        if not self._owner.end_launched_by(route.job, key):
+            self.over(".".join(map(str, (route.job, *key))), m.UsedThere())
+
+    def over(self, task: str, used: m.UsedThere) -> None:
+        """Nothing runs any more of what an attempt (job.task.instance.attempt) launched here."""
+        route = self._asked.pop(task, None)
+        if route is not None:
+            self._owner.say(m.LaunchesOver(route, True, used))
 
     def attempt_over(self, job: JobId, key: Key) -> None:
         """An attempt of this node is over, and with it its terminal."""

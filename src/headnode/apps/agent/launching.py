@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,6 +14,7 @@ from headnode.adapters.nodes.streams import Stream, look_after
 from headnode.adapters.processes import launcher as wire
 from headnode.adapters.processes.job_journal import Key
 from headnode.apps.agent import launch_asking, launch_serving
+from headnode.apps.agent.gathering import together
 from headnode.apps.agent.launch_places import LaunchPlaces
 from headnode.core.lifecycle.events import Place
 from headnode.core.model.errors import BadRequest
@@ -104,6 +105,11 @@ class Launching:
                 self._serving.end_of_attempt(job, (task, instance, attempt))
             case m.Launch():
                 self._serving.launch(message)
+            case m.LaunchesOver(route=route, back=back):
+                if back:
+                    self._asking.gathering.hear(message)
+                else:
+                    self._serving.end_and_tell(route)
             case _:
                 self._pass_on(message)
 
@@ -155,6 +161,30 @@ class Launching:
     def not_launched(self, number: str, why: str) -> None:
         """The shepherd could not start a command."""
         self._serving.not_launched(number, why)
+
+    def launches_over(self, task: str, used: m.UsedThere) -> None:
+        """Nothing runs any more of what an attempt of another node launched here."""
+        self._serving.over(task, used)
+
+    def targets(self, job: JobId, key: Key) -> frozenset[str]:
+        """Return the nodes on which an attempt has launched something; asked once, when it is over."""
+        return self._asking.gathering.targets(job, key)
+
+    def gather(
+        self,
+        job: JobId,
+        result: m.Result,
+        targets: frozenset[str],
+        settle: Callable[[m.Result], None],
+    ) -> None:
+        """Settle the result of an attempt with what it used on its other nodes, once that is known."""
+        self._begin(self._gather(job, result, targets, settle))
+
+    async def _gather(
+        self, job: JobId, result: m.Result, targets: frozenset[str], settle: Callable[[m.Result], None]
+    ) -> None:
+        key = (result.task, result.instance, result.attempt)
+        settle(together(result, await self._asking.gathering.used(job, key, targets)))
 
     def attempt_over(self, job: JobId, key: Key) -> None:
         """An attempt that was started here is over: nobody asks for it any more."""

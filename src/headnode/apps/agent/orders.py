@@ -8,11 +8,13 @@ import msgspec
 from headnode.adapters.identity.base_environment import base_environment
 from headnode.adapters.nodes import messages as m
 from headnode.adapters.processes.bounds import Bounds
+from headnode.adapters.processes.job_journal import Key
 from headnode.adapters.processes.launched import MARKER as LAUNCHED
 from headnode.adapters.processes.told import run_message
 from headnode.apps.agent.launching import Launching
 from headnode.core.launching.environment import SHEPHERD_MARKER, TASK_MARKER, Surroundings
 from headnode.core.launching.mpi import is_parallel, is_schedulers
+from headnode.core.launching.node_filters import Asked, Filtered
 from headnode.core.launching.output import captured_name
 from headnode.core.launching.processors import bound_to
 from headnode.core.launching.recipe import Preparation, Recipe
@@ -52,8 +54,10 @@ class Orders:
         """Tell whether the job has such a task; 0 stands for what runs beside them."""
         return 0 <= task <= len(self._tasks)
 
-    def run(self, task: int, place: Place, attempts: list[tuple[int, int]], launching: Launching) -> bytes:
-        """Return the message that runs these (instance, attempt) one after the other.
+    def recipes(
+        self, task: int, place: Place, attempts: list[tuple[int, int]], launching: Launching
+    ) -> list[Recipe]:
+        """Return how these (instance, attempt) run.
 
         Raises:  OSError, Unavailable when a parallel task cannot be given what its mpiexec needs.
         """
@@ -62,6 +66,51 @@ class Orders:
         recipes = [preparation.recipe(instance, attempt) for instance, attempt in attempts]
         if is_parallel(spec, place):
             recipes = [self._with_launcher(recipe, spec, place, launching) for recipe in recipes]
+        return recipes
+
+    def run(self, task: int, place: Place, attempts: list[tuple[int, int]], launching: Launching) -> bytes:
+        """Return the message that runs these (instance, attempt) one after the other.
+
+        Raises:  OSError, Unavailable as `recipes` does, and where a terminal cannot be had.
+        """
+        recipes = self.recipes(task, place, attempts, launching)
+        return self._message(task, place, attempts, recipes, launching)
+
+    def questions(
+        self, task: int, place: Place, attempts: list[tuple[int, int]], launching: Launching
+    ) -> list[tuple[Key, Asked]]:
+        """Return what the filters of the node are asked about these (instance, attempt).
+
+        Raises:  OSError, Unavailable as `recipes` does.
+        """
+        held = dict(place).get(self._around.node, ())
+        bounds = self.bounds(place)
+        user = self._around.base["USER"]
+        return [
+            ((task, *who), Asked(self._around.job, task, who[1], user, recipe, bounds.processors, held))
+            for who, recipe in zip(attempts, self.recipes(task, place, attempts, launching), strict=True)
+        ]
+
+    def run_filtered(
+        self, task: int, place: Place, who: tuple[int, int], filtered: Filtered, launching: Launching
+    ) -> bytes:
+        """Return the message that runs one (instance, attempt) as its filter wants it."""
+        recipe = filtered.recipe
+        mine = {**recipe.environment, SHEPHERD_MARKER: self._around.marker}  # it may have another by now
+        recipe = msgspec.structs.replace(recipe, environment=mine)
+        return self._message(task, place, [who], [recipe], launching, filtered.processors)
+
+    def _message(
+        self,
+        task: int,
+        place: Place,
+        attempts: list[tuple[int, int]],
+        recipes: list[Recipe],
+        launching: Launching,
+        processors: tuple[int, ...] | None = None,
+    ) -> bytes:
+        """Return the message that runs them as these recipes say; `processors`: instead of their own."""
+        spec = self._tasks[task - 1]
         if self._around.spec.interactive:
             recipes = [self._in_terminal(recipe, spec, launching) for recipe in recipes]
         shared = recipes[0].environment
@@ -70,6 +119,8 @@ class Orders:
         limits = limits_in_force(self._around.spec.resource_limits, spec.resource_limits)
         private = spec.private_directory
         bounds = self.bounds(place, parallel=is_parallel(spec, place))
+        if processors is not None:
+            bounds = bounds._replace(processors=processors)
         return run_message(task, f"{task}@{place}", shared, limit, items, limits, private, bounds)
 
     def bounds(self, place: Place, *, parallel: bool = True) -> Bounds:
@@ -109,9 +160,11 @@ class Orders:
         schedulers = {name: value for name, value in own.items() if is_schedulers(name)}
         return {**own, **sent, **schedulers, LAUNCHED: route.number}, launch.directory
 
-    def processors_for(self, launch: m.Launch) -> tuple[int, ...]:
-        """Return the processors of a launched command: those of its attempt here, or of the job."""
-        return self.bounds(launch.place if launch.route.task else self._allocation).processors
+    def bounds_for(self, launch: m.Launch) -> Bounds:
+        """Return what all that an attempt launches here may have; beside the tasks: the job's processors."""
+        if launch.route.task:
+            return self.bounds(launch.place)
+        return self.bounds(self._allocation)._replace(memory=0)
 
     def _beside(self, launch: m.Launch) -> tuple[dict[str, str], str]:
         """Return the variables and the directory of a command that somebody runs beside the tasks.

@@ -52,6 +52,9 @@ class Owner(Protocol):
     def not_launched(self, number: str, why: str) -> None:
         """A launch of this number came to nothing."""
 
+    def launches_over(self, job: JobId, said: told.ToldLaunchesOver) -> None:
+        """Nothing runs any more of what an attempt of another node launched here."""
+
     def never_arrived(self, tended: Tended, keys: list[Key]) -> None:
         """It was to run these and never heard of it."""
 
@@ -239,6 +242,8 @@ class Shepherds:
                 self._owner.stands_still(tended, number)
             case told.ToldNotLaunched(number=number, why=why):
                 self._owner.not_launched(number, why)
+            case told.ToldLaunchesOver():
+                self._owner.launches_over(tended.job, said)
             case told.Introduction():
                 raise BadRequest(code="shepherd-message", what="a shepherd introduced itself twice")
 
