@@ -187,19 +187,50 @@ def test_a_job_starts_when_its_activation_filter_lets_it_and_explain_names_it_be
         assert any("'pool'" in each and "no licence is free" in each for each in told)
 
 
-def test_a_change_to_a_queued_job_passes_the_filters_or_does_not_happen(tmp_path: Path) -> None:
+def test_a_change_to_a_submitted_job_passes_the_filters_or_does_not_happen(tmp_path: Path) -> None:
     with site(tmp_path) as here:
-        here.set(
-            SubmissionFilterProgram=here.filter("names", 'grep -q Project=.bad "$1" && exit 5; exit 0\n')
-        )
-        here.head.submit("sleep 1000", terms={"numprocessors": "2"})
-        job = here.head.submit("true", terms={"projectname": "good"})
-        with pytest.raises(HeadnodeError, match="stays as it was"):
-            here.head.ask("modify_job", job=job, terms={"projectname": "bad"})
-        assert here.head.ask("job", job=job)["job"]["project"] == "good"
-        here.head.ask("modify_job", job=job, terms={"projectname": "better"})
-        assert here.head.ask("job", job=job)["job"]["project"] == "better"
-        here.head.ask("cancel_job", job=1, force=True)
+        text = 'echo "change=$HEADNODE_FILTER_CHANGE"; grep -q Project=.bad "$1" && exit 5; exit 0\n'
+        here.set(SubmissionFilterProgram=here.filter("names", text))
+        running = here.head.submit("sleep 1000", terms={"numprocessors": "2"})
+        until(lambda: here.state(running) == "Running")
+        queued = here.head.submit("true", terms={"projectname": "good"})
+        for job in (running, queued):
+            with pytest.raises(HeadnodeError, match=r"stays as it was.*change=1"):
+                here.head.ask("modify_job", job=job, terms={"projectname": "bad"})
+            assert here.head.ask("job", job=job)["job"]["project"] != "bad"
+            here.head.ask("modify_job", job=job, terms={"projectname": "better"})
+            assert here.head.ask("job", job=job)["job"]["project"] == "better"
+        here.head.ask("cancel_job", job=running, force=True)
+
+
+def test_tasks_that_are_added_to_a_submitted_job_pass_the_filters(tmp_path: Path) -> None:
+    with site(tmp_path) as here:
+        text = 'grep -q "CommandLine=.forbidden" "$1" && { echo not this; exit 5; }; exit 0\n'
+        here.set(SubmissionFilterProgram=here.filter("commands", text))
+        running = here.head.submit("sleep 1000", terms={"numprocessors": "2"})
+        until(lambda: here.state(running) == "Running")
+        queued = here.head.submit("true")
+        for job in (running, queued):
+            with pytest.raises(HeadnodeError, match="not this"):
+                here.head.ask("add_tasks", job=job, tasks=[{"command": "forbidden"}])
+            assert here.head.ask("add_tasks", job=job, tasks=[{"command": "true"}])["tasks"] == [2]
+        made = here.head.ask("create_job", tasks=[{"command": "true"}])["job"]
+        here.head.ask("add_tasks", job=made, tasks=[{"command": "forbidden"}])  # it has yet to be submitted
+        with pytest.raises(HeadnodeError, match="not this"):
+            here.head.ask("submit_job", job=made)
+        here.head.ask("cancel_job", job=running, force=True)
+
+
+def test_a_change_that_the_filters_pass_and_the_head_refuses_is_undone(tmp_path: Path) -> None:
+    with site(tmp_path) as here:
+        here.set(SubmissionFilterProgram=here.filter("names", "exit 0\n"))
+        running = here.head.submit("sleep 1000", terms={"projectname": "own"})
+        until(lambda: here.state(running) == "Running")
+        with pytest.raises(HeadnodeError, match="cannot change while it is running"):
+            here.head.ask("modify_job", job=running, terms={"exclusive": "true", "projectname": "new"})
+        assert here.calls()[1:] == ["submission names new", "revert-submission names new"]
+        assert here.head.ask("job", job=running)["job"]["project"] == "own"
+        here.head.ask("cancel_job", job=running, force=True)
 
 
 def test_a_filter_is_tried_without_the_queue(tmp_path: Path) -> None:

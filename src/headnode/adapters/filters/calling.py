@@ -29,7 +29,10 @@ class Offered(msgspec.Struct, frozen=True):
 
 
 class Call(msgspec.Struct, frozen=True):
-    """One call: `paper` is the job in the dialect of the filter's registration."""
+    """One call: `paper` is the job in the dialect of the filter's registration.
+
+    `change`: it is about a change to a job that was submitted before.
+    """
 
     filter: Filter
     kind: Kind
@@ -37,6 +40,7 @@ class Call(msgspec.Struct, frozen=True):
     paper: bytes
     seconds: float
     offered: Offered | None = None
+    change: bool = False
 
 
 class Returned(msgspec.Struct, frozen=True):

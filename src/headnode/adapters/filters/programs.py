@@ -76,6 +76,8 @@ class Programs:
     def _request(self, call: Call, paper: Path, as_json: bool) -> dict[str, Any]:
         arguments = call.offered.arguments() if call.offered is not None else []
         own = {"HEADNODE_FILTER_CALL": call.kind, "CCP_JOBID": str(call.job)}
+        if call.change:
+            own["HEADNODE_FILTER_CHANGE"] = "1"
         if call.offered is not None:
             own["HEADNODE_FILTER_OFFER"] = str(call.offered.offer)
         return {

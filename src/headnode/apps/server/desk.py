@@ -1,7 +1,8 @@
 """What every verb may use: the engine behind its inbox, the jobs, and why they wait."""
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
@@ -58,8 +59,8 @@ class Passage(Protocol):
         Raises:  NotAllowed ``submission-filter`` when some of them did not; the others have.
         """
 
-    async def modified(self, record: JobRecord, spec: JobSpec) -> JobSpec:
-        """Return what filters make of a change to a queued job.
+    def changing(self, record: JobRecord, spec: JobSpec) -> AbstractAsyncContextManager[JobSpec]:
+        """Give what filters make of a change to a job that was submitted; undo it if it is refused inside.
 
         Raises:  NotAllowed ``submission-filter`` when one of them refuses it.
         """
@@ -71,9 +72,10 @@ class Straight:
     async def wait(self, jobs: Collection[int]) -> None:
         """Wait for nothing."""
 
-    async def modified(self, record: JobRecord, spec: JobSpec) -> JobSpec:  # noqa: ARG002  (nobody minds)
-        """Return the change as it is."""
-        return spec
+    @asynccontextmanager
+    async def changing(self, record: JobRecord, spec: JobSpec) -> AsyncIterator[JobSpec]:  # noqa: ARG002
+        """Give the change as it is."""
+        yield spec
 
 
 class Desk:

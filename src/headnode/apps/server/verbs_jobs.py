@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from headnode.apps.server import answers_jobs as show
@@ -18,11 +17,12 @@ from headnode.apps.server.several_jobs import Described, create_all
 from headnode.apps.server.verbs_groups import members, relations, stalled_jobs, summary
 from headnode.core.formats.terms import read_terms
 from headnode.core.lifecycle import commands as c
+from headnode.core.lifecycle.deciding_filters import changes
 from headnode.core.lifecycle.events import JobCreated, JobFact
 from headnode.core.lifecycle.owners import is_other, plain_name
 from headnode.core.lifecycle.permission import may_change
-from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import BadRequest, NotFound, WrongState
+from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import JobId
 from headnode.core.model.user import User
 
@@ -105,7 +105,7 @@ async def add_tasks(desk: Desk, by: User, wish: w.AddTasksWish) -> Object:
         known = len(found.spec.tasks)
         spec = read_terms({}, wish.tasks, found.spec, now=desk.now())
         try:
-            await desk.ask(c.ModifyJob(by=by, job=found.record.id, spec=spec, fields=("tasks",)))
+            await _change(desk, by, found, found.spec, spec)
         except WrongState as refused:
             if refused.code != "stale-tasks" or len(_alive(desk, wish.job).spec.tasks) == known:
                 raise
@@ -129,21 +129,34 @@ async def modify_job(desk: Desk, by: User, wish: w.ModifyWish) -> Object:
     found = desk.lookups.job(wish.job)
     known = found.spec if found.ended else found.taken
     spec = read_terms(wish.terms, (), known, now=desk.now())
-    if spec != known and found.record.state is JobState.QUEUED:
-        may_change(by, found.record)
-        spec = await desk.passage.modified(found.record, spec)
-    before, after = msgspec.structs.asdict(known), msgspec.structs.asdict(spec)
-    changed = tuple(sorted(name for name in after if after[name] != before[name]))
-    if changed:
-        if found.record.submitted is not None:
-            refuse_unfit(desk, spec)
-        archived = found.record if found.ended else None
-        named = users_named(by, (spec,))
-        command = c.ModifyJob(
-            by=by, job=found.record.id, spec=spec, fields=changed, archived=archived, known=named
-        )
-        await desk.ask(command)
-    return {"job": wish.job, "changed": list(changed)}
+    return {"job": wish.job, "changed": list(await _change(desk, by, found, known, spec))}
+
+
+async def _change(desk: Desk, by: User, found: Found, known: JobSpec, wished: JobSpec) -> tuple[str, ...]:
+    """Change a job, past submission filters if it was submitted; return the names of what has changed.
+
+    `known` is the job as it was when the wish was read.
+    """
+    record = found.record
+    if wished == known or not (record.state.is_queued or record.state.is_active):
+        return await _changed_to(desk, by, found, known, wished)
+    may_change(by, record)
+    async with desk.passage.changing(record, wished) as spec:
+        return await _changed_to(desk, by, found, known, spec)
+
+
+async def _changed_to(desk: Desk, by: User, found: Found, known: JobSpec, spec: JobSpec) -> tuple[str, ...]:
+    fields = changes(known, spec)
+    if not fields:
+        return ()
+    if found.record.submitted is not None and fields != ("tasks",):
+        refuse_unfit(desk, spec)
+    archived = found.record if found.ended else None
+    named = users_named(by, (spec,))
+    await desk.ask(
+        c.ModifyJob(by=by, job=found.record.id, spec=spec, fields=fields, archived=archived, known=named)
+    )
+    return fields
 
 
 async def set_progress(desk: Desk, by: User, wish: w.ProgressWish) -> Object:

@@ -38,15 +38,22 @@ class Asker:
         return await plug_in.call(call)
 
     async def undo(
-        self, calls: Sequence[walking.Call], job: int, seconds: float, offered: Offered | None = None
+        self,
+        calls: Sequence[walking.Call],
+        job: int,
+        seconds: float,
+        offered: Offered | None = None,
+        *,
+        change: bool = False,
     ) -> None:
         """Call filters again so that they undo what they did, in this order; what they answer is nothing.
 
-        `offered` is what activation filters were asked about; None: they are submission filters.
+        `offered` is what activation filters were asked about; None: they are submission filters, asked about
+        a submission or, with `change`, about the change of a job.
         """
         kind: Kind = "revert-submission" if offered is None else "revert-activation"
         for each in calls:
-            await self.call(Call(each.filter, kind, job, each.paper, seconds, offered))
+            await self.call(Call(each.filter, kind, job, each.paper, seconds, offered, change))
 
     async def close(self) -> None:
         """End everything that runs."""

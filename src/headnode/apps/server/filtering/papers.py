@@ -19,14 +19,17 @@ LARGE = 64 * 1024  # bytes of a description that is written and read beside the 
 ABOUT = "about"  # in JSON: what only the scheduler knows of the job
 
 
-async def write_paper(spec: JobSpec, live: Live, form: Form, size: int) -> bytes:
-    """Return the job in a dialect; `size` is that of its description, in bytes."""
+async def write_paper(spec: JobSpec, live: Live, form: Form, size: int, *, change: bool = False) -> bytes:
+    """Return the job in a dialect; `size` is that of its description, in bytes.
+
+    `change`: the job is in the queue or runs already, and this is what it is to be.
+    """
     if size > LARGE:
-        return await asyncio.to_thread(_written, spec, live, form)
-    return _written(spec, live, form)
+        return await asyncio.to_thread(_written, spec, live, form, change)
+    return _written(spec, live, form, change)
 
 
-def _written(spec: JobSpec, live: Live, form: Form) -> bytes:
+def _written(spec: JobSpec, live: Live, form: Form, change: bool) -> bytes:
     from headnode.core.formats import dialects
 
     if form != "native-json":
@@ -40,6 +43,7 @@ def _written(spec: JobSpec, live: Live, form: Form) -> bytes:
         "nodes": list(live.nodes),
         "backfilled": live.backfilled,
         "requeues": live.requeues,
+        "change": change,
     }
     return msgspec.json.encode(job | {ABOUT: about})
 

@@ -6,7 +6,9 @@ Source: HPC filters, "Job submission filters and their return values".
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import NamedTuple
 
 from headnode.adapters.filters.calling import Call
@@ -104,24 +106,31 @@ class Submissions:
             future.set_result((record.message or record.state.value) if record and never_came else "")
         return future
 
-    async def modified(self, record: JobRecord, spec: JobSpec) -> JobSpec:
-        """Return what filters make of a change to a queued job.
+    @asynccontextmanager
+    async def changing(self, record: JobRecord, spec: JobSpec) -> AsyncIterator[JobSpec]:
+        """Give what filters make of a change to a job that was submitted; undo it if it is refused inside.
 
         Raises:  NotAllowed ``submission-filter`` when one of them refuses it.
         """
         chain = submission_filters(self._desk.cluster, spec)
         if not chain:
-            return spec
+            yield spec
+            return
         async with self._turnstile.turn():
-            passed = await self.through(chain, record, spec)
-        if not passed.failed:
-            return passed.spec
-        await self._asker.undo(passed.walk.to_undo(), record.id, self.seconds)
-        raise NotAllowed(
-            code="submission-filter",
-            what=f"job {record.id} stays as it was: {passed.failed}",
-            fix="change it as the filter wants, or submit another job",
-        )
+            passed = await self.through(chain, record, spec, change=True)
+        undo = partial(self._asker.undo, passed.walk.to_undo(), record.id, self.seconds, change=True)
+        if passed.failed:
+            await undo()
+            raise NotAllowed(
+                code="submission-filter",
+                what=f"job {record.id} stays as it was: {passed.failed}",
+                fix="change it as the filter wants, or submit another job",
+            )
+        try:
+            yield passed.spec
+        except (Refused, Unavailable):
+            await undo()
+            raise
 
     def _start(self, job: JobId, order: int) -> None:
         task = asyncio.get_running_loop().create_task(self._take_through(job, order))
@@ -156,9 +165,18 @@ class Submissions:
         return record
 
     async def through(
-        self, chain: Chain, record: JobRecord, spec: JobSpec, goes_on: Callable[[], bool] = lambda: True
+        self,
+        chain: Chain,
+        record: JobRecord,
+        spec: JobSpec,
+        goes_on: Callable[[], bool] = lambda: True,
+        *,
+        change: bool = False,
     ) -> Passed:
-        """Take a description through filters; stop at the first that fails it, or when it must not go on."""
+        """Take a description through filters; stop at the first that fails it, or when it must not go on.
+
+        `change`: the job has been submitted, and is to be as `spec` says from now on.
+        """
         walk, seconds = Walk(chain), self.seconds
         while (each := walk.next()) is not None:
             if not goes_on():
@@ -171,8 +189,10 @@ class Submissions:
                 created=record.created,
                 submitted=record.submitted,
             )
-            paper = await write_paper(spec, live, each.dialect, len(record.spec))
-            returned = await self._asker.call(Call(each, "submission", record.id, paper, seconds))
+            paper = await write_paper(spec, live, each.dialect, len(record.spec), change=change)
+            returned = await self._asker.call(
+                Call(each, "submission", record.id, paper, seconds, change=change)
+            )
             if returned.answer.ran:
                 walk.ran(paper)
             found = passage(returned.answer)
