@@ -182,6 +182,8 @@ def _closed(node: NodeRecord, now: Instant) -> str:
     drain = node.drain
     if node.state is not NodeState.READY or drain is None or drain.closes > now:
         return _CLOSED[node.state]
+    if drain.cause == "hook":
+        return drain.reason
     who = f"drained by {drain.by}" if drain.cause == "asked" else "its health check failed"
     return f"{who}: {drain.reason}" if drain.reason else who
 

@@ -54,6 +54,21 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
                 choices=("Queued", "Balanced"),
             ),
             Parameter(
+                name="PreemptionType",
+                default="None",
+                doc="in queued mode, what running jobs do for one of higher priority that does not fit: nothing; "
+                "Graceful: they give up processors as their tasks end; Immediate: they are stopped and "
+                "queued again",
+                choices=("None", "Graceful", "Immediate"),
+            ),
+            Parameter(
+                name="TaskImmediatePreemption",
+                default="no",
+                doc="with PreemptionType=Immediate, whether only the tasks are stopped whose processors are "
+                "needed, where their job keeps its minimum",
+                choices=("yes", "no"),
+            ),
+            Parameter(
                 name="PriorityBias",
                 default="MediumBias",
                 doc="in balanced mode, how much more a job gets beyond its minimum than one of a priority "
@@ -130,8 +145,8 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
             Parameter(
                 name="EpilogProgram",
                 default="",
-                doc="what every agent runs after the last process of a job on its node, before others get its "
-                "processors: any exit code but 0 drains the node",
+                doc="what every agent runs after the last process of a job on its node, before others get what "
+                "it held: any exit code but 0 drains the node",
             ),
             Parameter(
                 name="EpilogTimeout",
@@ -439,7 +454,7 @@ def check_parameter(
     if known.name == "NotificationWebhooks" and value:
         _check_hooks(known, value)
     if known.name == "NodeFilterDirectory" and value and not value.startswith("/"):
-        raise _wrong(known, value, "write the absolute path of a directory of the nodes: /etc/headnode/filters")
+        raise _wrong(known, value, "write the absolute path of a directory, such as /etc/headnode/filters")
     if known.name in ("HealthCheckProgram", "LicenceProgram", "PrologProgram", "EpilogProgram") and value:
         _check_program(known, value)
     return known

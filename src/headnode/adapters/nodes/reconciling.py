@@ -157,5 +157,7 @@ def awaits_word(cluster: Cluster, node: str, known: Iterable[Known]) -> bool:
         return True
     runs = (cluster.jobs[job].run for job in cluster.on_node(node))
     return any(
-        run is not None and run.suspension is not None and node in run.suspension.awaited for run in runs
+        run is not None
+        and (node in run.cleaning or (run.suspension is not None and node in run.suspension.awaited))
+        for run in runs
     )

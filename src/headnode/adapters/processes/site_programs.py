@@ -13,15 +13,20 @@ from headnode.adapters.identity.base_environment import base_environment
 
 
 class Ran(msgspec.Struct, frozen=True):
-    """How a program ended, and the beginning of what it said; `trouble` is why it is not to be believed."""
+    """How a program ended, and the beginning of what it said; `trouble` is why it is not to be believed.
+
+    `aside`: what it said on standard error, where that was listened to apart.
+    """
 
     said: bytes = b""
     trouble: str = ""
+    aside: bytes = b""
+    status: int | None = None  # below 0: the signal that ended it; None: it did not end, or never began
 
     @property
     def line(self) -> str:
-        """What it said, on one line."""
-        return " ".join(self.said.decode(errors="replace").split())
+        """What it said to people, on one line."""
+        return " ".join((self.aside or self.said).decode(errors="replace").split())
 
 
 async def run_site_program(
@@ -33,22 +38,52 @@ async def run_site_program(
     patience:  seconds; one that takes longer is killed with its process group
     most:      bytes that are kept of standard output and standard error together
     """
-    named, output = f"{called} {program!r}", _Output(most)
+    output = _Output(most)
+    try:
+        ran = await _run(program, called, environment, patience, (asyncio.subprocess.DEVNULL, output, output))
+    finally:
+        output.close()
+    return msgspec.structs.replace(ran, said=output.said())
+
+
+async def ask_site_program(
+    program: str, called: str, environment: Mapping[str, str], patience: float, most: int, question: bytes
+) -> Ran:
+    """Run a program as `run_site_program` does; it reads a question, and its answer is heard apart."""
+    answer, aside = _Output(most), _Output(most)
+    try:
+        with os.fdopen(os.memfd_create("question", os.MFD_CLOEXEC), "w+b") as asked:
+            asked.write(question)
+            asked.seek(0)  # who does not read it need not
+            ran = await _run(program, called, environment, patience, (asked.fileno(), answer, aside))
+    finally:
+        answer.close()
+        aside.close()
+    return msgspec.structs.replace(ran, said=answer.said(), aside=aside.said())
+
+
+async def _run(
+    program: str,
+    called: str,
+    environment: Mapping[str, str],
+    patience: float,
+    files: "tuple[int, _Output, _Output]",
+) -> Ran:
+    """Run a program with these as standard input, output and error; say how it ended."""
+    named, (question, output, error) = f"{called} {program!r}", files
     try:
         process = await asyncio.create_subprocess_exec(
             *shlex.split(program),
-            stdin=asyncio.subprocess.DEVNULL, stdout=output.end, stderr=output.end,
+            stdin=question, stdout=output.end, stderr=error.end,
             cwd="/", start_new_session=True,
             env={**base_environment(os.geteuid()), **environment},
         )  # fmt: skip
         status = await _ended(process, patience)
     except TimeoutError:
         return Ran(trouble=f"{named} did not end within {patience:g} s")
-    except (OSError, ValueError) as error:
-        return Ran(trouble=f"{named} cannot be run: {error}")
-    finally:
-        output.close()
-    return Ran(output.said(), _how_it_ended(named, status))
+    except (OSError, ValueError) as why:
+        return Ran(trouble=f"{named} cannot be run: {why}")
+    return Ran(trouble=how_it_ended(named, status), status=status)
 
 
 async def _ended(process: asyncio.subprocess.Process, patience: float) -> int:
@@ -62,7 +97,8 @@ async def _ended(process: asyncio.subprocess.Process, patience: float) -> int:
             await process.wait()
 
 
-def _how_it_ended(named: str, status: int) -> str:
+def how_it_ended(named: str, status: int) -> str:
+    """Return in words how a program ended, a signal as a number below 0; empty for exit code 0."""
     if status == 0:
         return ""
     return (

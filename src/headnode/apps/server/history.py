@@ -35,7 +35,9 @@ def sentence(event: Event) -> str:
         case e.AllocationShrunk(removed=place, message=message):
             return f"Allocation reduced by {_cores(place)}" + (f": {message}" if message else "")
         case e.AllocationLost(removed=place, message=message):
-            return f"Lost {_cores(place)}: {message}"
+            return f"Lost {_cores(place)}: {message}" if place else message[:1].upper() + message[1:]
+        case e.NodesCleaning(nodes=nodes, message=message):
+            return f"Epilog on {', '.join(nodes)}" + (f": {message}" if message else "")
         case _:
             return _waiting(event) or _stopping(event)
 

@@ -15,6 +15,7 @@ from headnode.core.lifecycle.deciding_waits import waits
 from headnode.core.lifecycle.events import Event
 from headnode.core.lifecycle.filters import submission_filters
 from headnode.core.lifecycle.flow import Flow
+from headnode.core.lifecycle.hook_settings import readies_nodes
 from headnode.core.lifecycle.owners import created
 from headnode.core.lifecycle.permission import may_change
 from headnode.core.lifecycle.records import (
@@ -272,6 +273,7 @@ def start(cluster: Cluster, command: c.StartJob, now: Instant) -> list[Event]:
             backfilled=command.backfilled,
             option=command.option,
             parts=pick_parts(record.id, allocation, command.parts),
+            readied=readies_nodes(cluster),
         )
     ]
 
@@ -298,4 +300,4 @@ def grow(cluster: Cluster, command: c.GrowJob, now: Instant) -> list[Event]:
     deadline = None if record.run is None else record.run.deadline
     end = NEVER if deadline is None else deadline
     added = pick(cluster, record.id, request, command.shares, now, end)
-    return [e.AllocationGrown(at=now, job=record.id, added=added)]
+    return [e.AllocationGrown(at=now, job=record.id, added=added, readied=readies_nodes(cluster))]

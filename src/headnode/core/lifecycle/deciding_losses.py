@@ -62,6 +62,9 @@ def _give_up(cluster: Cluster, record: JobRecord, run: Run, node: str, now: Inst
     message = f"node {node} was lost"
     lost = _lost(run, node, now, message)
     over = ended(cluster, c.ReportEnded(node=node, job=record.id, reports=lost), now)
+    if record.state is JobState.ENDING and node in run.cleaning and node in run.allocation:
+        removed = ((node, run.allocation[node]),)
+        return [*over, e.AllocationShrunk(at=now, job=record.id, removed=removed, message=message)]
     if record.state is JobState.ENDING or any(isinstance(event, e.JobEnding) for event in over):
         return over
     stopped = _stop_elsewhere(record, run, node, now, message, together=cluster.given(record).together)

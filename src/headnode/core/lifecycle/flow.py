@@ -63,8 +63,21 @@ class Flow:
         """Whether a task must be done for its job to be; one that prepares or releases nodes need not."""
         return not self.tends_nodes or index not in (self.prep, self.release)
 
+    @property
+    def guards_nodes(self) -> bool:
+        """Whether some node of the job may take no tasks of it yet, or any more."""
+        return self.tends_nodes or bool(self.run.unready or self.run.cleaning)
+
+    def is_entered(self, node: str) -> bool:
+        """Whether anything of the job may be dispatched to a node: it is ready, and is not being cleaned."""
+        return node not in self.run.unready and node not in self.run.cleaning
+
     def is_usable(self, node: str) -> bool:
         """Whether usual tasks may be dispatched to a node: it is prepared, and is not being released."""
+        if not self.is_entered(node):
+            return False
+        if not self.tends_nodes:
+            return True
         stay = self.run.stays.get(node)
         return stay is Stay.READY or (self.prep is None and stay in (None, Stay.LEFT))
 

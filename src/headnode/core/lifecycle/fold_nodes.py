@@ -3,6 +3,7 @@
 from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.arrows import node_target
 from headnode.core.lifecycle.cluster import Cluster
+from headnode.core.lifecycle.fold_hooks import start_anew
 from headnode.core.lifecycle.fold_stays import forget
 from headnode.core.lifecycle.records import Drain, Invitation, NodeRecord, Stay
 from headnode.core.model.node import NodeState
@@ -28,6 +29,8 @@ def _forget_preparations(cluster: Cluster, node: str) -> None:
     """What was prepared on a node was prepared for the time until it was started anew."""
     for job in cluster.on_node(node):
         run = cluster.jobs[job].run
+        if run is not None:
+            start_anew(run, node)
         if run is not None and run.stays.get(node) is Stay.READY:
             forget(run, node)
             cluster.touched.add(job)

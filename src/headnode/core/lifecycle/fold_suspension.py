@@ -4,6 +4,7 @@ from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.arrows import job_target
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.deadlines import deadline_of, limit_end
+from headnode.core.lifecycle.fold_hooks import leave
 from headnode.core.lifecycle.records import Hold, JobRecord, Run, Suspension
 from headnode.core.lifecycle.resuming import moved, renumbered, suspension_of
 from headnode.core.lifecycle.states import JobState
@@ -128,6 +129,7 @@ def lose(cluster: Cluster, record: JobRecord, run: Run, event: e.AllocationLost)
         else:
             del places[node]
             run.stays.pop(node, None)
+            leave(run, node)
         cluster.redraw_nodes.add(node)
     if waiting:
         cluster.enqueue(record)

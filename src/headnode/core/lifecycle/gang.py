@@ -35,7 +35,7 @@ def gang_dispatches(
     starts: either it comes back, or it is given up and the gang with it.  Nor before all are prepared.
     """
     found: list[e.InstancesDispatched] = []
-    if flow.tends_nodes and not all(map(flow.is_usable, flow.run.allocation)):
+    if flow.guards_nodes and not all(map(flow.is_usable, flow.run.allocation)):
         return found
     for index in flow.ready:
         progress = flow.run.tasks[index]
