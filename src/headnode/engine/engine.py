@@ -21,6 +21,7 @@ from headnode.engine.constraining import constrain
 from headnode.engine.offers import Offers
 from headnode.engine.picture import Picture
 from headnode.engine.ports import Clock, Journal
+from headnode.engine.preempting import plan_with_preemption, takings_of, withdrawals
 from headnode.engine.recovery import ended_job, recover, save
 from headnode.engine.settings import Settings
 from headnode.engine.sifting import sift
@@ -164,6 +165,7 @@ class Engine:
             flow.ready for flow in map(self.cluster.flow, self.cluster.running)
         ):
             self.last_plan = None
+            self._take(withdrawals(self.cluster), now, facts)
             return
         began = self.clock.now()
         plan = self.last_plan = self.plan(now)
@@ -174,6 +176,8 @@ class Engine:
             self.offers.settled(command, answer)
             if isinstance(answer, Refused):
                 log.warning("a plan was stale: %s", answer)
+        self._take(takings_of(plan), now, facts)
+        self.offers.hold_fast(claim.job for claim in plan.claims)
         self._picture.freed = self.offers.restless  # what was planned for those asked about is free still
         self._picture.look_at_jobs(now)  # those that started: one may end before the next pass
         self.cluster.pass_needed = self.cluster.let_go or self.offers.restless
@@ -186,6 +190,12 @@ class Engine:
         if spent > SHORT_PASS:
             self._rest_after_pass(now, 2 * spent)
 
+    def _take(self, takings: Sequence[c.Command], now: Instant, facts: list[Event]) -> None:
+        for command in takings:
+            answer = self._think(command, now, facts)
+            if isinstance(answer, Refused):
+                log.warning("a plan was stale: %s", answer)
+
     def view(self, now: Instant) -> View:
         """Return what the policy would see now."""
         settings = self.settings
@@ -197,7 +207,8 @@ class Engine:
     def plan(self, now: Instant) -> Plan:
         """Return what the policy would do now."""
         view = constrain(self.view(now), self.offers, self.cluster)
-        return self.policies[self.settings.text("SchedulingPolicy")](view)
+        policy = self.policies[self.settings.text("SchedulingPolicy")]
+        return plan_with_preemption(view, policy, self.cluster)
 
     def _with_tries(self, plan: Plan, now: Instant) -> Plan:
         """Return a plan with the starts on paused nodes, which policies know nothing of."""

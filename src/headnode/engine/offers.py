@@ -244,6 +244,11 @@ class Offers:
         self.of[record.id] = offer
         self._ask(cluster, record, offer, index)
 
+    def hold_fast(self, jobs: Iterable[JobId]) -> None:
+        """Let what these are offered next be firm: others gave it up for them."""
+        if self.chains.rules:
+            self._lost.update(jobs)
+
     def new_pass(self) -> None:
         """Count one more pass in which somebody is asked."""
         self._passes += 1

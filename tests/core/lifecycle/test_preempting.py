@@ -6,7 +6,6 @@ import pytest
 from worlds import ROOT, World
 
 from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import Refused, WrongState
 from headnode.core.model.quantities import JobId
@@ -20,7 +19,7 @@ def sweep(end: int, *, rerunnable: bool = True) -> TaskSpec:
 
 
 def recall(job: JobId, *shares: tuple[str, int], immediate: bool = False) -> c.RecallProcessors:
-    return c.RecallProcessors(job=job, shares=shares, immediate=immediate, for_jobs=(OTHER,), message="why")
+    return c.RecallProcessors(job=job, shares=shares, immediate=immediate, message="why")
 
 
 def close(world: World) -> None:
@@ -42,23 +41,6 @@ def test_recalled_processors_go_as_tasks_end_and_nothing_starts_there() -> None:
     assert run.recalled == {}
     assert len(world.dispatched(job)) == 1
     assert run.tasks[0].finished.count == 2
-    world.check_replay()
-
-
-def test_who_would_keep_less_than_its_minimum_gives_up_all_and_is_queued_again() -> None:
-    world = World(3)
-    job = world.submit(sweep(5), minimum=3, maximum=3)
-    close(world)
-    world.do(recall(job, ("node1", 1)))
-    for instance in (1, 2, 3):
-        assert world.record(job).state is JobState.RUNNING
-        world.end(job, 1, instance)
-    returned = [ev for _, ev in world.journal.replay() if isinstance(ev, e.JobReturned)]
-    assert [(each.preempted_by, each.message) for each in returned] == [(99, "preempted by job 99")]
-    record = world.record(job)
-    assert (record.state, record.run.returns, record.run.requeues) == (JobState.QUEUED, 0, 1)
-    assert record.run.tasks[0].finished.count == 3
-    assert record.run.tasks[0].queued.count == 2
     world.check_replay()
 
 

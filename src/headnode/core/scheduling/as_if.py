@@ -1,0 +1,155 @@
+"""Views as they would be: with what jobs give up free already, with jobs started, with fewer in the queue.
+
+The view they are made from stays as it is.  Nodes keep their terrain: only what is free of them changes.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from headnode.core.model.job import JobRequest
+from headnode.core.model.quantities import Instant, JobId
+from headnode.core.scheduling.decision import Shares, Start
+from headnode.core.scheduling.need import memory_of
+from headnode.core.scheduling.terrain import Ground
+from headnode.core.scheduling.view import NodeView, RunningJob, Turn, View, WaitingClass
+
+
+def given_up(view: View, gifts: Mapping[JobId, Shares]) -> View:
+    """Return the view in which these jobs hold that much less; who has nothing left runs no more.
+
+    Licences that do not count processors come back with the last of a job's processors.
+    """
+    if not gifts:
+        return view
+    nodes, licences = dict(view.nodes), dict(view.licences)
+    running: list[RunningJob] = []
+    for job in view.running:
+        gift = gifts.get(job.job)
+        if gift is None:
+            running.append(job)
+            continue
+        left = _less(job.allocation, gift)
+        for node, count in gift:
+            if node in nodes:
+                nodes[node] = _freed(nodes[node], job, count, gone=node not in dict(left))
+        for wish in job.request.licences:
+            back = sum(count for _, count in gift) if wish.amount is None else wish.amount * (not left)
+            if wish.feature in licences:
+                total, free = licences[wish.feature]
+                licences[wish.feature] = (total, free + back)
+        if left:
+            running.append(replace(job, allocation=left))
+    return _redrawn(view, nodes, running=running, licences=licences)
+
+
+def _freed(node: NodeView, job: RunningJob, count: int, *, gone: bool) -> NodeView:
+    return replace(
+        node,
+        free=node.free + count,
+        jobs=node.jobs - gone,
+        exclusive_to=None if gone and node.exclusive_to == job.job else node.exclusive_to,
+        memory_held=node.memory_held - count * memory_of(job.request),
+    )
+
+
+def _less(held: Shares, gift: Shares) -> Shares:
+    gone = dict(gift)
+    return tuple((node, count - gone.get(node, 0)) for node, count in held if count > gone.get(node, 0))
+
+
+def started(view: View, starts: Sequence[Start]) -> View:
+    """Return the view in which these jobs of its queue run."""
+    if not starts:
+        return view
+    found = {turn[2]: (turn, each.request) for each in view.queue for turn in each.turns}
+    nodes, licences, running = dict(view.nodes), dict(view.licences), list(view.running)
+    for start in starts:
+        turn, whole = found[start.job]
+        request = whole.option(start.option)
+        for node, count in start.allocation:
+            nodes[node] = replace(
+                nodes[node],
+                free=nodes[node].free - count,
+                jobs=nodes[node].jobs + 1,
+                exclusive_to=start.job if request.exclusive else nodes[node].exclusive_to,
+                memory_held=nodes[node].memory_held + count * memory_of(request),
+            )
+        held = sum(count for _, count in start.allocation)
+        for wish in request.licences:
+            if wish.feature in licences:
+                total, free = licences[wish.feature]
+                licences[wish.feature] = (total, free - (held if wish.amount is None else wish.amount))
+        end = Instant(view.now + request.run_time)
+        running.append(RunningJob(start.job, turn, request, end, start.allocation))
+    queue = queue_without(view, {start.job for start in starts})
+    return _redrawn(view, nodes, running=running, licences=licences, queue=queue)
+
+
+def only_what_is_free(then: View, now: View) -> View:
+    """Return the view of what will be, with no more of it free than is free now."""
+    nodes = {
+        name: replace(
+            node,
+            free=max(0, min(node.free, now.nodes[name].free)),
+            jobs=max(node.jobs, now.nodes[name].jobs),
+            exclusive_to=now.nodes[name].exclusive_to or node.exclusive_to,
+            memory_held=max(node.memory_held, now.nodes[name].memory_held),
+        )
+        for name, node in then.nodes.items()
+    }
+    licences = {
+        name: (total, min(free, now.licences[name][1])) for name, (total, free) in then.licences.items()
+    }
+    return _redrawn(then, nodes, licences=licences)
+
+
+def nobody_grows(view: View) -> View:
+    """Return the view in which no running job wants more."""
+    return replace(view, running=[replace(job, wants=0) if job.wants else job for job in view.running])
+
+
+def queue_without(view: View, jobs: Collection[int]) -> list[WaitingClass]:
+    """Return the queue without these jobs."""
+    return _chosen(view.queue, lambda turn: turn[2] not in jobs)
+
+
+def queue_up_to(view: View, last: Turn) -> list[WaitingClass]:
+    """Return the queue up to this turn."""
+    return _chosen(view.queue, lambda turn: turn <= last)
+
+
+def _chosen(queue: Sequence[WaitingClass], wanted: Any) -> list[WaitingClass]:
+    found = []
+    for each in queue:
+        turns = [turn for turn in each.turns if wanted(turn)]
+        if turns:
+            found.append(each if len(turns) == len(each.turns) else WaitingClass(each.request, turns))
+    return found
+
+
+def with_least(queue: Iterable[WaitingClass], jobs: Collection[int]) -> list[WaitingClass]:
+    """Return the queue in which these jobs ask for no more than the least they would do with."""
+    found: list[WaitingClass] = []
+    for each in queue:
+        few = [turn for turn in each.turns if turn[2] in jobs]
+        others = [turn for turn in each.turns if turn[2] not in jobs]
+        if others:
+            found.append(WaitingClass(each.request, others))
+        if few:
+            found.append(WaitingClass(least(each.request), few))
+    return found
+
+
+def least(request: JobRequest) -> JobRequest:
+    """Return the request for no more than the least it would do with."""
+    others = tuple(map(least, request.others))
+    if request.start_at_maximum or request.parts:
+        return replace(request, others=others)
+    return replace(request, maximum=max(request.minimum, request.node_share), others=others)
+
+
+def _redrawn(view: View, nodes: Mapping[str, NodeView], **changed: Any) -> View:
+    ground = Ground(nodes, view.terrain())
+    return replace(view, nodes=nodes, ground=ground, freed=True, **changed)

@@ -1,0 +1,358 @@
+"""Who gives up what so that a job of higher priority can start: the policy itself is asked, with it gone.
+
+Strictly higher priority only, so nobody preempts what may preempt it.  The job is preempted for only if the
+policy then starts it: with memory, licences, sole ownership, reservations and everybody before it counted.
+Until it starts, what it is to have is kept for it: a claim.
+
+Source: HPC Pack cluster parameter PreemptionType, queued scheduling mode.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from heapq import merge
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from headnode.core.model.job import JobRequest
+from headnode.core.model.quantities import Instant, JobId
+from headnode.core.scheduling.as_if import (
+    given_up,
+    least,
+    nobody_grows,
+    only_what_is_free,
+    queue_up_to,
+    started,
+    with_least,
+)
+from headnode.core.scheduling.board import Board
+from headnode.core.scheduling.decision import (
+    Claim,
+    Plan,
+    Preempt,
+    Reason,
+    Recall,
+    Shares,
+    Start,
+    Why,
+)
+from headnode.core.scheduling.future import release_of
+from headnode.core.scheduling.need import need_of
+from headnode.core.scheduling.placement import fewest, fit
+from headnode.core.scheduling.policies import Policy
+from headnode.core.scheduling.view import RunningJob, Turn, View
+
+MOST_PLANS = 100  # asked of the policy in one pass; who comes later in the queue waits for the next
+MOST_ALONE = 64  # running jobs of which one may do in place of several
+
+
+class Giving(NamedTuple):
+    """What a job is giving up already, and for whom; it `ends`, or goes on with less."""
+
+    job: JobId
+    allocation: Shares
+    for_jobs: tuple[JobId, ...]
+    ends: bool
+
+
+class Candidate(NamedTuple):
+    """A running job that may be preempted, and since when it runs."""
+
+    job: JobId
+    since: Instant
+
+
+class _Lower(NamedTuple):
+    """A candidate with what it holds, beside what it is giving up already."""
+
+    job: RunningJob
+    since: Instant
+
+
+class Scene(NamedTuple):
+    """What is known beside the view: who gives what, who ends, and how jobs may be preempted.
+
+    `candidates` are those that may be, if their priority is below the one asked about; `graceful`: they give
+    as their tasks end; `in_parts`: no more than is needed, if `can_lend` says that they can.
+    `barred` are jobs that nobody is preempted for.
+    """
+
+    giving: Sequence[Giving]
+    ending: Mapping[JobId, Shares]
+    candidates: Callable[[int], Sequence[Candidate]] | None = None
+    graceful: bool = False
+    in_parts: bool = False
+    can_lend: Callable[[JobId, Shares], bool] = lambda _job, _shares: False
+    barred: Callable[[JobId], bool] = lambda _job: False
+
+
+def plan(view: View, policy: Policy, scene: Scene) -> Plan:
+    """Return the policy's plan, with who is preempted for whom.
+
+    Cost:  one plan of the policy, where nobody gives anything or could; else a few more of a shorter queue.
+    """
+    standing = _Standing(view, policy, scene)
+    found = policy(standing.now)
+    if scene.candidates is not None and standing.preempt_for(found):
+        found = policy(standing.now)
+    return replace(
+        found,
+        starts=(*standing.starts, *found.starts),
+        preempts=tuple(standing.preempts),
+        recalls=tuple(standing.recalls),
+        claims=tuple(standing.claims),
+    )
+
+
+class _Standing:
+    """What is claimed, and what is left for others: `now` is what the policy may plan with.
+
+    `then` is the view with everything free that is being given up, and those running that are to have it.
+    """
+
+    def __init__(self, view: View, policy: Policy, scene: Scene) -> None:
+        self.now = self.then = view
+        self.starts: list[Start] = []
+        self.claims: list[Claim] = []
+        self.preempts: list[Preempt] = []
+        self.recalls: list[Recall] = []
+        self._lifted: dict[JobId, Giving] = {}  # what is free in `then`
+        self._policy, self._scene = policy, scene
+        self._plans = 0
+        self._settle(view)
+
+    def _settle(self, view: View) -> None:
+        """Let those start that others gave something up for; claim what is still to come for the rest."""
+        wanted = {job for each in self._scene.giving for job in each.for_jobs}
+        turns = [turn for each in view.queue for turn in each.turns if turn[2] in wanted] if wanted else []
+        if not turns:
+            return
+        short = nobody_grows(replace(view, queue=queue_up_to(view, max(turns)), freed=True))
+        self.starts = list(self._policy(short).starts)
+        after = started(view, self.starts)
+        waiting = {JobId(turn[2]) for turn in turns}
+        self._lifted = {each.job: each for each in self._scene.giving if waiting & set(each.for_jobs)}
+        then = given_up(after, {job: each.allocation for job, each in self._lifted.items()})
+        ahead = with_least(queue_up_to(then, max(turns)), wanted)
+        found = self._policy(nobody_grows(replace(then, queue=ahead, freed=True))).starts
+        for start in found:
+            self.claims.append(Claim(start.job, start.allocation, self._who_gives(start.job), start.option))
+        self._take(after, then, found)
+
+    def _take(self, now: View, then: View, claimed: Sequence[Start]) -> None:
+        """Keep what these are to have."""
+        self.then = started(then, claimed)
+        self.now = only_what_is_free(self.then, now) if self.claims else now
+
+    def _who_gives(self, job: JobId) -> Reason:
+        lifted = list(self._lifted.values())
+        givers = [each for each in lifted if job in each.for_jobs] or lifted
+        ends = all(each.ends for each in givers)
+        return told([each.job for each in givers], graceful=not ends)
+
+    def preempt_for(self, found: Plan) -> bool:
+        """Let others be preempted for those that do not start; return whether anybody is."""
+        starting = {start.job for start in found.starts}
+        base = given_up(nobody_grows(self.then), self._others_ending())
+        refused: set[JobRequest] = set()
+        everybody = list(self._candidates())
+        for turn, request in _in_turn(self.now):
+            lower = [each for each in everybody if each.job.turn[0] > turn[0]]
+            if not lower or self._plans >= MOST_PLANS:
+                break
+            if request in refused or turn[2] in starting or self._scene.barred(JobId(turn[2])):
+                continue
+            search = _Search(base, turn, request, lower, self._asked)
+            chosen = search.chosen()
+            if not chosen:
+                refused.add(request)
+                continue
+            gifts, start = self._gifts(search, chosen)
+            self._decide(turn, gifts, start)
+            taken = {each.job.job for each in chosen}
+            everybody = [each for each in everybody if each.job.job not in taken]
+            base = started(given_up(base, gifts), [start])
+            self._take(self.now, given_up(self.then, gifts), [start])
+        return bool(self.preempts or self.recalls)
+
+    def _others_ending(self) -> dict[JobId, Shares]:
+        known = {job.job for job in self.then.running}
+        return {job: held for job, held in self._scene.ending.items() if job in known}
+
+    def _candidates(self) -> Sequence[_Lower]:
+        first = min((each.turns[0] for each in self.now.queue if each.turns), default=None)
+        if first is None or self._scene.candidates is None:
+            return ()
+        running = {job.job: job for job in self.then.running}
+        found = [
+            _Lower(running[each.job], each.since)
+            for each in self._scene.candidates(-first[0])
+            if each.job in running
+        ]
+        return sorted(found, key=lambda each: (-each.job.turn[0], -each.since, -each.job.job))
+
+    def _asked(self, view: View) -> Sequence[Start]:
+        self._plans += 1
+        return self._policy(view).starts
+
+    def _gifts(self, search: "_Search", chosen: Sequence[_Lower]) -> tuple[dict[JobId, Shares], Start]:
+        """Return who gives what: in parts no more than is needed, if that does."""
+        whole = {each.job.job: each.job.allocation for each in chosen}
+        start = search.start
+        if self._scene.graceful or self._scene.in_parts:
+            parts = _parts(search.base, start, chosen)
+            if not self._scene.graceful:
+                parts = {
+                    job: part if self._scene.can_lend(job, part) else whole[job]
+                    for job, part in parts.items()
+                }
+            again = search.start_without(parts)
+            if again is not None:
+                return parts, again
+        return whole, start
+
+    def _decide(self, turn: Turn, gifts: Mapping[JobId, Shares], start: Start) -> None:
+        wanted = JobId(turn[2])
+        graceful = self._scene.graceful
+        running = {job.job: job for job in self.then.running}
+        for job, share in gifts.items():
+            why = Reason(Why.PREEMPTION, f"it is preempted by job {wanted}", str(wanted))
+            if graceful or share != running[job].allocation:
+                before = self._lifted.get(job)
+                self.recalls.append(
+                    Recall(
+                        job,
+                        _sum(before.allocation if before else (), share),
+                        why,
+                        immediate=not graceful,
+                        for_jobs=(*(before.for_jobs if before else ()), wanted),
+                    )
+                )
+            else:
+                self.preempts.append(Preempt(job, wanted, why))
+        self.claims.append(
+            Claim(wanted, start.allocation, told(list(gifts), graceful=graceful), start.option)
+        )
+
+
+class _Search:
+    """Who must go so that one job can start; `start` is how it then does."""
+
+    def __init__(
+        self,
+        base: View,
+        turn: Turn,
+        request: JobRequest,
+        lower: Sequence[_Lower],
+        ask: Callable[[View], Sequence[Start]],
+    ) -> None:
+        self.base = base
+        self._turn, self._lower, self._ask = turn, lower, ask
+        self._queue = with_least(queue_up_to(base, turn), {turn[2]})
+        terrain = base.terrain()
+        request = least(request)
+        self._needs = [fewest(need_of(request.option(n), terrain)) for n in range(len(request.others) + 1)]
+        self._terrain = terrain
+        self.start: Start
+
+    def chosen(self) -> list[_Lower]:
+        """Return who must go: of the lowest priority, then the youngest, and no more than needed.
+
+        Nobody if it starts without, or not at all.
+        """
+        lower = self._lower
+        if not self._fits(lower) or (self._fits(()) and self.start_without({}) is not None):
+            return []
+        found = self._few(lower)
+        if found and self._starts(found):
+            return found
+        if not self._starts(lower):
+            return []
+        counts = range(1, len(lower))
+        enough = bisect_left(counts, True, key=lambda count: self._starts(lower[:count]))
+        found = list(lower[: counts[enough] if enough < len(counts) else len(lower)])
+        return found if self._starts(found) else []
+
+    def _few(self, lower: Sequence[_Lower]) -> list[_Lower]:
+        """Return who suffices as far as room goes, without those that need not go."""
+        counts = range(1, len(lower))
+        prefix = lower[: 1 + bisect_left(counts, True, key=lambda count: self._fits(lower[:count]))]
+        level = prefix[-1].job.turn[0]
+        if len(prefix) > 1:
+            for each in [each for each in lower if each.job.turn[0] >= level][:MOST_ALONE]:
+                if self._fits([each]):
+                    return [each]
+        board = self._board(prefix)
+        kept: list[_Lower] = []
+        for each in reversed(prefix):
+            piece = release_of(each.job, self.base.now, self._terrain).piece
+            board.put(piece)
+            if not self._fits_on(board):
+                board.lift(piece)
+                kept.append(each)
+        return kept[::-1]
+
+    def _board(self, gone: Sequence[_Lower]) -> Board:
+        free = {feature: free for feature, (_, free) in self.base.licences.items()}
+        board = Board.now(self._terrain, self.base.nodes, free)
+        for each in gone:
+            board.lift(release_of(each.job, self.base.now, self._terrain).piece)
+        return board
+
+    def _fits(self, gone: Sequence[_Lower]) -> bool:
+        return self._fits_on(self._board(gone))
+
+    def _fits_on(self, board: Board) -> bool:
+        return any(fit(need, board) is not None for need in self._needs)
+
+    def _starts(self, gone: Sequence[_Lower]) -> bool:
+        return self.start_without({each.job.job: each.job.allocation for each in gone}) is not None
+
+    def start_without(self, gifts: Mapping[JobId, Shares]) -> Start | None:
+        """Return how the policy starts the job when these have given that up; None if it does not."""
+        view = replace(given_up(self.base, gifts), queue=self._queue, freed=True)
+        found = next((start for start in self._ask(view) if start.job == self._turn[2]), None)
+        if found is not None:
+            self.start = found
+        return found
+
+
+def _in_turn(view: View) -> Iterator[tuple[Turn, JobRequest]]:
+    return merge(
+        *([(turn, each.request) for turn in each.turns] for each in view.queue), key=lambda one: one[0]
+    )
+
+
+def _parts(base: View, start: Start, chosen: Sequence[_Lower]) -> dict[JobId, Shares]:
+    """Return what each must give of the nodes where the job would start; the first of them give first."""
+    missing = {node: count - base.nodes[node].free for node, count in start.allocation}
+    found: dict[JobId, Shares] = {}
+    for each in chosen:
+        share = []
+        for node, held in each.job.allocation:
+            alone = base.nodes[node].exclusive_to is not None
+            given = held if alone and node in missing else min(held, max(0, missing.get(node, 0)))
+            if given:
+                share.append((node, given))
+                missing[node] -= given
+        if share:
+            found[each.job.job] = tuple(share)
+    return found
+
+
+def _sum(one: Shares, other: Shares) -> Shares:
+    both = dict(one)
+    for node, count in other:
+        both[node] = both.get(node, 0) + count
+    return tuple(both.items())
+
+
+def told(jobs: Sequence[JobId], *, graceful: bool) -> Reason:
+    """Return why a job waits for which these give something up."""
+    names = ", ".join(map(str, jobs[:5])) + (" and others" if len(jobs) > 5 else "")
+    who = f"job{'s' if len(jobs) > 1 else ''} {names}"
+    if graceful:
+        text = f"{who} give{'s' if len(jobs) == 1 else ''} up processors for it as tasks end"
+    else:
+        text = f"{who} {'is' if len(jobs) == 1 else 'are'} being preempted for it"
+    return Reason(Why.PREEMPTION, text, str(jobs[0]) if jobs else "")
