@@ -24,6 +24,7 @@ from headnode.core.lifecycle.events import (
     JobRequeued,
     JobSubmitted,
     NodePaused,
+    ParameterSet,
     TaskRequeued,
 )
 from headnode.core.model.quantities import JobId
@@ -237,6 +238,16 @@ def test_instances_come_page_by_page_in_order(journal: AnyJournal) -> None:
     journal.append([instances_ended(ONE, *(ended(number) for number in (5, 1, 3, 2)), ended(9, task=2))])
     assert [row.instance for row in journal.instances(ONE, 1, after=1, limit=2)] == [2, 3]
     assert numbers(journal, task=2) == [9]
+
+
+def test_changes_of_parameters_come_in_order_without_what_happened_between(journal: AnyJournal) -> None:
+    changes = [
+        ParameterSet(at=NOW, name="HeartbeatInterval", value="5", by="ParameterSet"),
+        ParameterSet(at=NOW, name="Licences", value=None, by="ada", origin="pid 7"),
+    ]
+    journal.append([submitted(1), changes[0], NodePaused(at=NOW, node="ParameterSet")])
+    journal.append([changes[1], submitted(2)])
+    assert list(journal.parameter_changes()) == changes
 
 
 def test_history_tells_the_newest_of_a_job_and_leaves_its_instances_out(journal: AnyJournal) -> None:

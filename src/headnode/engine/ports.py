@@ -6,7 +6,7 @@ from typing import Protocol
 import msgspec
 
 from headnode.core.filtering.registration import Chain
-from headnode.core.lifecycle.events import Event
+from headnode.core.lifecycle.events import Event, ParameterSet
 from headnode.core.model.quantities import Instant, JobId
 
 
@@ -121,6 +121,9 @@ class Archive(Protocol):
 
     def history(self, job: JobId, limit: int) -> list[Event]:
         """Return the newest events of a job, oldest first; those of its instances may be left out."""
+
+    def parameter_changes(self) -> Iterator[ParameterSet]:
+        """Yield every change of a cluster parameter, in order; cost: proportional to how many there were."""
 
 
 class Prediction(msgspec.Struct, frozen=True, array_like=True):

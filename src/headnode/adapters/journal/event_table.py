@@ -10,7 +10,7 @@ import msgspec
 
 from headnode.adapters.journal.projection import ALLOCATION_EVENTS, kind_of
 from headnode.adapters.journal.troubles import damaged
-from headnode.core.lifecycle.events import Event, JobFact, decode, encode
+from headnode.core.lifecycle.events import Event, JobFact, ParameterSet, decode, encode
 from headnode.core.model.quantities import JobId
 
 _Row = tuple[int, bytes, int]  # number, body, sum
@@ -66,6 +66,16 @@ class EventTable:
             (job, max(limit, 0)),
         ).fetchall()
         return [self._read(row) for row in reversed(rows)]
+
+    def parameters(self, after: int, limit: int) -> list[tuple[int, ParameterSet]]:
+        """Return the first `limit` changes of parameters after a number, with their numbers."""
+        rows: list[_Row] = self._database.execute(
+            "select number, body, sum from events where kind = 0 and number > ? "
+            "and instr(body, ?) order by number limit ?",
+            (after, ParameterSet.__name__.encode(), limit),
+        ).fetchall()
+        found = ((row[0], self._read(row)) for row in rows)
+        return [(number, event) for number, event in found if isinstance(event, ParameterSet)]
 
     def allocations(self, first: JobId, last: JobId) -> list[Event]:
         """Return by what the jobs `first` to `last` got and gave back processors, each job's in order."""

@@ -6,7 +6,7 @@ from typing import Final
 
 from headnode.core.model.errors import Unavailable
 
-VERSION: Final = 3
+VERSION: Final = 4
 """Of the tables below.  A file with a greater number was made by a newer version of Headnode."""
 
 _TABLES: Final = """
@@ -44,6 +44,11 @@ create table ended_groups (id integer primary key, job_group text not null);
 create index ended_groups_of on ended_groups (job_group, id);
 """
 
+# What happened to the cluster is little beside what happened to jobs, and is looked for among that.
+_SINCE_VERSION_4: Final = """
+create index cluster_events on events (number) where kind = 0;
+"""
+
 
 def connect(path: Path) -> sqlite3.Connection:
     """Open the journal file, and make it when there is none.  Readable by nobody but its owner.
@@ -69,9 +74,10 @@ def _settle(database: sqlite3.Connection, path: Path) -> None:
     _empty_the_log(database)
     (found,) = database.execute("pragma user_version").fetchone()
     missing = {
-        0: _TABLES + _SINCE_VERSION_2 + _SINCE_VERSION_3,
-        1: _SINCE_VERSION_2 + _SINCE_VERSION_3,
-        2: _SINCE_VERSION_3,
+        0: _TABLES + _SINCE_VERSION_2 + _SINCE_VERSION_3 + _SINCE_VERSION_4,
+        1: _SINCE_VERSION_2 + _SINCE_VERSION_3 + _SINCE_VERSION_4,
+        2: _SINCE_VERSION_3 + _SINCE_VERSION_4,
+        3: _SINCE_VERSION_4,
     }.get(found)
     if missing is not None:
         database.executescript(f"begin immediate; {missing} pragma user_version = {VERSION}; commit;")

@@ -19,7 +19,7 @@ from headnode.adapters.journal.schema import connect
 from headnode.adapters.journal.single import SingleProcess
 from headnode.adapters.journal.troubles import damaged, from_sqlite, from_system
 from headnode.adapters.journal.write_ahead import check_log
-from headnode.core.lifecycle.events import Event
+from headnode.core.lifecycle.events import Event, ParameterSet
 from headnode.core.model.quantities import Instant, JobId
 from headnode.engine.ports import EndedJob, InstanceRow, Prediction
 
@@ -164,6 +164,17 @@ class SqliteJournal:
         """Return the newest events of a job but those of its instances, oldest first."""
         with self._access:
             return self._events.history(job, limit)
+
+    def parameter_changes(self) -> Iterator[ParameterSet]:
+        """Yield every change of a cluster parameter, in order."""
+        number = 0
+        while True:
+            with self._access:
+                page = self._events.parameters(number, _PAGE)
+            if not page:
+                return
+            yield from (event for _, event in page)
+            number = page[-1][0]
 
     def keep_predictions(self, predictions: Sequence[Prediction]) -> None:
         """Keep the predictions with the next batch of events; no write of their own."""

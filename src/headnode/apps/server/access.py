@@ -97,6 +97,7 @@ ACCESS: Mapping[str, Access] = MappingProxyType(
         "cluster": _LOOKS,
         "params": _LOOKS,
         "set_params": _ADMINISTERS,
+        "params_history": _LOOKS,
         "new_token": Access(Who.EVERYBODY, changes=True, near=True),
         "tokens": _LOOKS,
         "revoke_token": _MAKES,

@@ -10,6 +10,7 @@ import logging
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from headnode.adapters.nodes.framing import HEADER, frame, read_frame
 from headnode.apps.server import verbs_jobs
@@ -108,7 +109,7 @@ class Conversation:
             return None
         user: User | None = None
         try:
-            user = self._caller.user()
+            user = replace(self._caller.user(), origin=self._caller.origin)
             self._admit(user, verb)
             if verb == WATCH:
                 await self._watch(user, fields)

@@ -93,6 +93,7 @@ VERBS: Mapping[str, tuple[type[w.Wish], Verb]] = MappingProxyType(
         "cluster": (w.Wish, verbs_cluster.cluster),
         "params": (w.Wish, verbs_cluster.params),
         "set_params": (w.ParamsWish, verbs_cluster.set_params),
+        "params_history": (w.ParamsHistoryWish, verbs_past.params_history),
         "whoami": (w.Wish, verbs_access.whoami),
         "new_token": (w.NewTokenWish, verbs_access.new_token),
         "tokens": (w.TokensWish, verbs_access.tokens),

@@ -1,6 +1,7 @@
 """The verbs of the local protocol that are about the past of the whole cluster."""
 
 import asyncio
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,11 +9,13 @@ from headnode import __version__
 from headnode.apps.server import wishes as w
 from headnode.apps.server.desk import Desk
 from headnode.apps.server.scoring import scored
+from headnode.core.lifecycle.events import ParameterSet
 from headnode.core.lifecycle.states import ACTIVE, PEOPLE_SAY, JobState
 from headnode.core.model.quantities import FOREVER, NEVER, Instant
 from headnode.core.model.user import User
 from headnode.engine import past
 from headnode.engine.ports import Prediction, Predictions
+from headnode.engine.settings import check_parameter, parameters_with
 
 Object = dict[str, Any]
 LONGEST_PAGE = 5000  # ended jobs looked at for one answer
@@ -33,6 +36,37 @@ async def past_jobs(desk: Desk, by: User, wish: w.PastWish) -> Object:  # noqa: 
     if wish.after == 0:
         answer |= _about(desk)
     return answer
+
+
+async def params_history(desk: Desk, by: User, wish: w.ParamsHistoryWish) -> Object:
+    """Show the newest changes of cluster parameters, in order; to administrators also whose they are."""
+    there_are = parameters_with(desk.engine.policies)
+    names = {check_parameter(name, None, there_are).name for name in wish.names}
+    limit = min(max(1, wish.limit), LONGEST_PAGE)
+    archive = desk.lookups.archive
+
+    def read() -> list[Object]:
+        values: dict[str, str | None] = {}
+        found: deque[Object] = deque(maxlen=limit)
+        for event in archive.parameter_changes():
+            before, values[event.name] = values.get(event.name), event.value
+            if not names or event.name in names:
+                found.append(_change(event, before, by))
+        return list(found)
+
+    return {"changes": await asyncio.to_thread(read)}
+
+
+def _change(event: ParameterSet, before: str | None, by: User) -> Object:
+    """Return one change; None for a value is the default, for who did it that it is not for the asker."""
+    return {
+        "at": event.at,
+        "name": event.name,
+        "before": before,
+        "value": event.value,
+        "by": event.by if by.administrator else None,
+        "from": event.origin if by.administrator else None,
+    }
 
 
 async def predictions(desk: Desk, by: User, wish: w.PredictionsWish) -> Object:  # noqa: ARG001

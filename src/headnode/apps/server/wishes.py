@@ -349,6 +349,13 @@ class ParamsWish(Wish, frozen=True):
     values: dict[str, str | None]
 
 
+class ParamsHistoryWish(Wish, frozen=True):
+    """params_history."""
+
+    names: list[str] = []
+    limit: int = 1000
+
+
 class DownWish(Wish, frozen=True):
     """down."""
 

@@ -9,6 +9,7 @@ from headnode.core.lifecycle.arrows import NODE_ARROWS
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.deciding_drains import lifted
 from headnode.core.lifecycle.deciding_losses import rebooted
+from headnode.core.lifecycle.deciding_vacating import vacated
 from headnode.core.lifecycle.events import Event
 from headnode.core.lifecycle.permission import must_administer
 from headnode.core.model.errors import BadRequest, NotAllowed, WrongState
@@ -34,6 +35,9 @@ def register(cluster: Cluster, command: c.RegisterNode, now: Instant) -> list[Ev
         events.append(e.NodeRegistered(at=now, facts=command.facts))
     if known.facts.boot_id and command.facts.boot_id not in ("", known.facts.boot_id):
         events += rebooted(cluster, name, frozenset(command.kept), now)
+    elif command.facts.processors < known.facts.processors:
+        message = f"node {name} came back with {command.facts.processors} processors"
+        events += vacated(cluster, name, command.facts.processors, message, now)
     if known.state in (NodeState.UNREACHABLE, NodeState.LOST_PAUSED):
         events.append(e.NodeReachable(at=now, node=name))
     return events
@@ -104,4 +108,5 @@ def set_parameter(cluster: Cluster, command: c.SetParameter, now: Instant) -> li
     must_administer(command.by, "set cluster parameters")
     if cluster.parameters.get(command.name) == command.value:
         return []
-    return [e.ParameterSet(at=now, name=command.name, value=command.value, by=command.by.name)]
+    by = command.by
+    return [e.ParameterSet(at=now, name=command.name, value=command.value, by=by.name, origin=by.origin)]

@@ -418,6 +418,7 @@ class NodeDrained(NodeFact, frozen=True, gc=False):
     cause: DrainCause = "asked"
     reason: str = ""
     by: str = ""
+    force: bool = False  # jobs give up what they hold there
 
 
 class NodeDrainLifted(NodeFact, frozen=True, gc=False):
@@ -525,6 +526,7 @@ class ParameterSet(Fact, frozen=True, gc=False):
     name: str
     value: str | None
     by: str = ""
+    origin: str = ""  # from where, as the audit log says it; empty: the head itself, or an old journal
 
 
 class ReservationMade(Fact, frozen=True, gc=False):

@@ -3,7 +3,7 @@
 from headnode.apps.cli.command import FORMAT, Command
 from headnode.apps.cli.options import Option, nearest, usage
 from headnode.apps.cli.period import DAY, SINCE, UNTIL, period, told_on_terminal
-from headnode.apps.cli.screens.cluster import PARAM_COLUMNS, param_row, past, view
+from headnode.apps.cli.screens.cluster import CHANGE_COLUMNS, PARAM_COLUMNS, change_row, param_row, past, view
 from headnode.apps.cli.screens.judged import NONE_YET, PREDICTION_COLUMNS, prediction_rows, trailer
 from headnode.apps.cli.sheet import Sheet
 from headnode.apps.cli.words import counted
@@ -46,6 +46,8 @@ def _show_predictions(asked: "Asked", client: "Client", out: "Output") -> int:
 
 def params(asked: "Asked", client: "Client", out: "Output") -> int:
     """List the parameters named, or all; set those that are given as NAME=VALUE."""
+    if asked.flag("history"):
+        return _show_changes(asked, client, out)
     changes = dict(word.split("=", 1) for word in asked.words if "=" in word)
     names = [word for word in asked.words if "=" not in word]
     if changes:
@@ -56,6 +58,18 @@ def params(asked: "Asked", client: "Client", out: "Output") -> int:
     shown = _chosen(listed, [*names, *changes])
     rows = [param_row(param) for param in shown]
     out.sheet(Sheet("Name", rows, shown, columns=PARAM_COLUMNS))
+    return 0
+
+
+def _show_changes(asked: "Asked", client: "Client", out: "Output") -> int:
+    wrong = next((word for word in asked.words if "=" in word), None)
+    if wrong is not None:
+        raise usage(f"{wrong!r} would change a parameter", "leave out --history, or write only its name")
+    found = client.ask("params_history", names=list(asked.words))["changes"]
+    if not found:
+        out.note("No parameter was ever changed.")
+    if found or not out.for_people:
+        out.sheet(Sheet("When", [change_row(change) for change in found], found, columns=CHANGE_COLUMNS))
     return 0
 
 
@@ -108,7 +122,10 @@ COMMANDS = (
         "[NAME | NAME=VALUE | NAME=]...",
         "List or set the cluster's parameters; NAME= sets the default",
         params,
-        options=(FORMAT,),
+        options=(
+            Option("history", "", "What was changed, when, and for administrators by whom and from where"),
+            FORMAT,
+        ),
         example="hn cluster params HeartbeatInterval=30",
     ),
     Command(

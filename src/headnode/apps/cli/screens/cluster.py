@@ -7,7 +7,20 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+CHANGE_COLUMNS = ("When", "Name", "Before", "After", "By", "From")
 PARAM_COLUMNS = ("Name", "Value", "Default", "Unit", "What it means")
+
+
+def change_row(change: "Mapping[str, Any]") -> dict[str, str]:
+    """Return one change of a parameter."""
+    return {
+        "When": instant(change["at"]),
+        "Name": change["name"],
+        "Before": "(default)" if change["before"] is None else change["before"],
+        "After": "(default)" if change["value"] is None else change["value"],
+        "By": change["by"] or "",
+        "From": change["from"] or "",
+    }
 
 
 def view(cluster: "Mapping[str, Any]") -> dict[str, str]:

@@ -1,0 +1,89 @@
+"""Who changed which setting of the cluster, from where, and what it was before."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from headnode.adapters.clock.virtual import VirtualClock
+from headnode.adapters.journal.memory import MemoryJournal
+from headnode.adapters.nodes.in_process import InProcessNodes
+from headnode.apps.cli.screens.cluster import change_row
+from headnode.apps.server.desk import Desk
+from headnode.apps.server.inbox import Inbox
+from headnode.apps.server.requests import carry_out
+from headnode.core.lifecycle import events as e
+from headnode.core.lifecycle.events import decode, encode
+from headnode.core.model.errors import BadRequest
+from headnode.core.model.quantities import Instant, Seconds
+from headnode.core.model.user import User
+from headnode.core.scheduling.policies import POLICIES
+from headnode.engine.engine import Engine
+
+ROOT = User(name="root", uid=0, gid=0, administrator=True, origin="10.0.0.7:1")
+ADA = User(name="ada", uid=1001, gid=1001)
+
+
+class Head:
+    """A desk with an engine behind it, and a journal in memory."""
+
+    def __init__(self, state: Path) -> None:
+        self.clock, self.journal = VirtualClock(Instant(1_000_000.0)), MemoryJournal()
+        self.engine = Engine(self.journal, self.clock, dict(POLICIES), InProcessNodes())
+        self.desk = Desk(self.engine, self.journal, Inbox(self.engine, self.journal.close), state, "test")
+
+    def ask(self, by: User, verb: str, **fields: Any) -> dict[str, Any]:
+        self.clock.advance(Seconds(1.0))
+        return asyncio.run(carry_out(self.desk, by, verb, fields))
+
+    def changes(self, by: User, *names: str) -> list[tuple[Any, ...]]:
+        found = self.ask(by, "params_history", names=list(names))["changes"]
+        return [(x["name"], x["before"], x["value"], x["by"], x["from"]) for x in found]
+
+
+@pytest.fixture
+def head(tmp_path: Path) -> Head:
+    return Head(tmp_path)
+
+
+def test_each_change_says_what_was_before_who_did_it_and_from_where(head: Head) -> None:
+    for value in ("60", "45", None):
+        head.ask(ROOT, "set_params", values={"HeartbeatInterval": value})
+    head.ask(ROOT, "set_params", values={"Licences": "solver:8"})
+    who = ("root", "10.0.0.7:1")
+    beats = [("HeartbeatInterval", before, value, *who) for before, value in (
+        (None, "60"), ("60", "45"), ("45", None),
+    )]  # fmt: skip
+    assert head.changes(ROOT) == [*beats, ("Licences", None, "solver:8", *who)]
+    assert head.changes(ROOT, "heartbeatinterval") == beats
+    newest = head.ask(ROOT, "params_history", limit=2)["changes"]
+    assert [(x["name"], x["before"]) for x in newest] == [("HeartbeatInterval", "45"), ("Licences", None)]
+    assert newest[0]["at"] < newest[1]["at"]
+
+
+def test_everybody_sees_what_changed_and_only_administrators_who_did_it(head: Head) -> None:
+    head.ask(ROOT, "set_params", values={"HeartbeatInterval": "60"})
+    assert head.changes(ADA) == [("HeartbeatInterval", None, "60", None, None)]
+
+
+def test_what_changes_nothing_is_no_change_and_what_is_no_parameter_is_refused(head: Head) -> None:
+    head.ask(ROOT, "set_params", values={"HeartbeatInterval": "60"})
+    head.ask(ROOT, "set_params", values={"HeartbeatInterval": "60"})
+    assert len(head.changes(ROOT)) == 1
+    with pytest.raises(BadRequest, match="no-such-parameter"):
+        head.changes(ROOT, "HeartbeatInterwal")
+
+
+def test_a_change_of_an_old_journal_is_told_without_its_origin() -> None:
+    new = e.ParameterSet(at=Instant(1.0), name="Licences", value="a:1", by="ada", origin="pid 1")
+    fields = msgspec.msgpack.decode(encode(new))
+    del fields["origin"]
+    assert decode(msgspec.msgpack.encode(fields)) == msgspec.structs.replace(new, origin="")
+
+
+def test_the_screen_names_the_default_and_leaves_out_what_is_not_told() -> None:
+    told = {"at": 0.0, "name": "Licences", "before": None, "value": "a:1", "by": None, "from": None}
+    row = change_row(told)
+    assert (row["Before"], row["After"], row["By"], row["From"]) == ("(default)", "a:1", "", "")
