@@ -8,11 +8,10 @@ Source: Slurm, "Prolog and Epilog Guide"; HPC Pack, execution filters of the Lin
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.cluster import Cluster
-from headnode.core.lifecycle.deciding_drains import LONGEST_REASON
 from headnode.core.lifecycle.deciding_losses import is_too_small_without
 from headnode.core.lifecycle.events import Event
 from headnode.core.lifecycle.hook_settings import cleaning_time, cleans_nodes
-from headnode.core.lifecycle.records import JobRecord, Run
+from headnode.core.lifecycle.records import LONGEST_REASON, JobRecord, Run
 from headnode.core.lifecycle.states import JobState
 from headnode.core.model.quantities import Instant
 

@@ -217,6 +217,9 @@ class Token(msgspec.Struct, frozen=True):
     address: str = ""  # from where it was made, or used last
 
 
+LONGEST_REASON = 500  # characters, of a drain
+
+
 class Drain(msgspec.Struct, frozen=True):
     """Why a node takes no new jobs, and from when."""
 
@@ -225,6 +228,7 @@ class Drain(msgspec.Struct, frozen=True):
     closes: Instant
     reason: str = ""
     by: str = ""
+    force: bool = False  # jobs give up what they hold there
 
 
 class NodeRecord(msgspec.Struct):
@@ -248,6 +252,11 @@ class NodeRecord(msgspec.Struct):
     def closes(self) -> Instant:
         """When it takes nothing more; NEVER if nobody closes it."""
         return NEVER if self.drain is None else self.drain.closes
+
+    @property
+    def usable(self) -> int:
+        """How many of its processors jobs may keep, those with the lowest numbers."""
+        return 0 if any(drain.force for drain in self.drains) else self.facts.processors
 
     def with_settings(self, facts: NodeFacts) -> NodeFacts:
         """Return what its machine says, with what an administrator has set in its place."""

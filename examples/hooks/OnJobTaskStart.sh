@@ -1,0 +1,1 @@
+OnTaskStart.sh

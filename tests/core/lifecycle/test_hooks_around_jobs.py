@@ -1,0 +1,349 @@
+"""Prologs and epilogs as the head sees them: who waits for whom, and what a failure does."""
+
+from itertools import permutations, product
+
+import pytest
+from worlds import ROOT, World
+
+from headnode.core.lifecycle import commands as c
+from headnode.core.lifecycle import events as e
+from headnode.core.lifecycle.hook_settings import EPILOG_TIMEOUT, MARGIN, NODE_FILTER_TIMEOUT, PROLOG_TIMEOUT
+from headnode.core.lifecycle.states import JobState
+from headnode.core.model.job import JobSpec
+from headnode.core.model.node import NodeFacts
+from headnode.core.model.quantities import JobId, Seconds
+from headnode.core.model.task import TaskSpec, TaskType
+
+ONE = TaskSpec(command="x")
+BOTH = ("PrologProgram", "EpilogProgram")
+
+
+def world(*processors: int, hooks: tuple[str, ...] = BOTH) -> World:
+    """Return a head whose site has these hooks."""
+    made = World(*processors)
+    for name in hooks:
+        made.do(c.SetParameter(by=ROOT, name=name, value="/site/hook"))
+    return made
+
+
+def ready(world: World, job: JobId, *nodes: str) -> None:
+    for node in nodes:
+        world.do(c.ReportReady(node=node, job=job))
+
+
+def clean(world: World, job: JobId, *nodes: str) -> None:
+    for node in nodes:
+        world.do(c.ReportClosed(node=node, job=job))
+
+
+def fails(world: World, job: JobId, node: str, hook: str = "prolog", said: str = "no disk") -> None:
+    world.do(c.ReportHook(node=node, job=job, hook=hook, said=said))
+
+
+def state(world: World, job: JobId) -> JobState:
+    return world.record(job).state
+
+
+def held(world: World, job: JobId) -> list[str]:
+    run = world.record(job).run
+    return [] if run is None else list(run.allocation)
+
+
+def test_nothing_is_dispatched_to_a_node_before_it_has_said_that_it_is_ready() -> None:
+    scene = world(1, 1)
+    job = scene.submit(ONE, ONE, minimum=2, maximum=2)
+    assert (state(scene, job), scene.dispatched(job)) == (JobState.RUNNING, [])
+    ready(scene, job, "node2")
+    assert scene.dispatched(job) == [(1, 1)]
+    assert [held.place[0][0] for held in scene.nodes.running()] == ["node2"]
+    ready(scene, job, "node2", "node1", "node1")
+    assert scene.dispatched(job) == [(1, 1), (2, 1)]
+    scene.check_replay()
+
+
+def test_a_parallel_task_and_a_gang_wait_for_all_their_nodes() -> None:
+    wide = TaskSpec(command="x", minimum=2, maximum=2)
+    for options in ({"minimum": 2, "maximum": 2}, {"gang": True}):
+        scene = world(1, 1)
+        tasks = (wide,) if "minimum" in options else (ONE, ONE)
+        options = {} if "gang" in options else options
+        job = scene.submit(*tasks, **options)
+        ready(scene, job, "node1")
+        if tasks == (wide,):
+            assert scene.dispatched(job) == []
+        ready(scene, job, "node2")
+        assert len(scene.dispatched(job)) == len(tasks)
+
+
+def test_what_a_job_held_is_given_back_node_by_node_as_they_are_clean() -> None:
+    for order in permutations(("node1", "node2")):
+        scene = world(1, 1)
+        job = scene.submit(ONE, ONE, minimum=2, maximum=2)
+        ready(scene, job, "node1", "node2")
+        scene.end(job, 1)
+        scene.end(job, 2)
+        assert (state(scene, job), sorted(held(scene, job))) == (JobState.ENDING, ["node1", "node2"])
+        behind = scene.submit(ONE)
+        assert state(scene, behind) is JobState.QUEUED
+        clean(scene, job, order[0])
+        assert (held(scene, job), held(scene, behind)) == ([order[1]], [order[0]])
+        assert state(scene, job) is JobState.ENDING
+        scene.check_replay()
+        clean(scene, job, order[0], order[1])
+        assert state(scene, job) is JobState.FINISHED
+
+
+WAYS = {
+    "finished": JobState.FINISHED,
+    "failed": JobState.FAILED,
+    "canceled": JobState.CANCELED,
+    "forced": JobState.CANCELED,
+    "overdue": JobState.CANCELED,
+    "requeued": JobState.RUNNING,
+}
+
+
+@pytest.mark.parametrize(
+    ("way", "hooks"), list(product(WAYS, (("EpilogProgram",), BOTH, ("NodeFilterDirectory",))))
+)
+def test_however_a_job_ends_it_holds_its_node_until_that_is_clean(way: str, hooks: tuple[str, ...]) -> None:
+    scene = world(1, hooks=hooks)
+    again = TaskSpec(command="x", rerunnable=True)
+    job = scene.submit(again, run_time=Seconds(60.0))
+    ready(scene, job, "node1")
+    assert scene.dispatched(job) == [(1, 1)]
+    if way in ("finished", "failed"):
+        scene.end(job, 1, exit_code=int(way == "failed"))
+    elif way == "requeued":
+        scene.do(c.RequeueJob(by=ROOT, job=job))
+        scene.end(job, 1, kind="stopped")
+    elif way == "overdue":
+        scene.wait(61.0)
+        scene.end(job, 1, kind="timed-out")
+    else:
+        scene.do(c.StopJob(by=ROOT, job=job, outcome="canceled", force=way == "forced"))
+        scene.end(job, 1, kind="stopped")
+    assert (state(scene, job), held(scene, job)) == (JobState.ENDING, ["node1"])
+    scene.check_replay()
+    clean(scene, job, "node1")
+    assert state(scene, job) is WAYS[way]
+
+
+def test_without_hooks_nobody_waits() -> None:
+    scene = world(1, hooks=())
+    job = scene.submit(ONE)
+    assert scene.dispatched(job) == [(1, 1)]
+    scene.end(job, 1)
+    assert state(scene, job) is JobState.FINISHED
+
+
+def test_a_job_that_is_canceled_before_its_node_is_ready_leaves_it_as_any_other() -> None:
+    scene = world(1)
+    job = scene.submit(ONE)
+    scene.do(c.StopJob(by=ROOT, job=job, outcome="canceled"))
+    assert state(scene, job) is JobState.ENDING
+    ready(scene, job, "node1")
+    assert scene.dispatched(job) == []
+    clean(scene, job, "node1")
+    assert state(scene, job) is JobState.CANCELED
+
+
+def test_a_node_that_never_says_it_is_clean_is_given_back_after_a_time_and_drained() -> None:
+    for unready in (False, True):
+        scene = world(1)
+        job = scene.submit(ONE)
+        if not unready:
+            ready(scene, job, "node1")
+            scene.end(job, 1)
+        else:
+            scene.do(c.StopJob(by=ROOT, job=job, outcome="canceled"))
+        limit = MARGIN + EPILOG_TIMEOUT + NODE_FILTER_TIMEOUT + (PROLOG_TIMEOUT if unready else 0)
+        scene.wait(limit - 1)
+        assert held(scene, job) == ["node1"]
+        scene.wait(2)
+        assert state(scene, job).is_final
+        (drain,) = scene.cluster.nodes["node1"].drains
+        assert drain.cause == "hook"
+        assert f"epilog of job {job} has not ended" in drain.reason
+        scene.check_replay()
+
+
+def test_time_that_is_over_while_the_head_was_down_counts() -> None:
+    scene = world(1)
+    job = scene.submit(ONE)
+    ready(scene, job, "node1")
+    scene.end(job, 1)
+    assert scene.replayed().next_rested() == scene.cluster.next_rested() is not None
+
+
+def test_a_prolog_that_fails_drains_the_node_and_the_job_runs_elsewhere_without_a_retry_counted() -> None:
+    scene = world(1, 1)
+    scene.do(c.SetParameter(by=ROOT, name="JobRetryCount", value="0"))
+    job = scene.submit(ONE)
+    assert held(scene, job) == ["node1"]
+    fails(scene, job, "node1")
+    clean(scene, job, "node1")
+    record = scene.record(job)
+    assert record.run is not None
+    assert (record.state, held(scene, job), record.run.returns) == (JobState.RUNNING, ["node2"], 0)
+    (drain,) = scene.cluster.nodes["node1"].drains
+    assert drain.reason == f"the prolog of job {job} failed: no disk"
+    ready(scene, job, "node2")
+    scene.end(job, 1)
+    clean(scene, job, "node2")
+    assert state(scene, job) is JobState.FINISHED
+    scene.check_replay()
+
+
+def test_a_job_that_can_do_without_the_node_goes_on_without_it() -> None:
+    scene = world(1, 1)
+    job = scene.submit(ONE, ONE, minimum=1, maximum=2)
+    ready(scene, job, "node1")
+    fails(scene, job, "node2")
+    assert (held(scene, job), scene.dispatched(job)) == (["node1"], [(1, 1)])
+    scene.end(job, 1)
+    assert scene.dispatched(job) == [(2, 1)]
+    scene.check_replay()
+
+
+def test_a_job_that_needs_the_node_ends_what_runs_and_goes_back_when_the_others_are_clean() -> None:
+    scene = world(1, 1)
+    job = scene.submit(ONE, ONE, minimum=2, maximum=2)
+    ready(scene, job, "node1")
+    fails(scene, job, "node2")
+    assert scene.dispatched(job) == [(1, 1)]
+    scene.end(job, 1)
+    assert (state(scene, job), held(scene, job)) == (JobState.RUNNING, ["node1"])
+    assert scene.dispatched(job) == []
+    clean(scene, job, "node1")
+    record = scene.record(job)
+    assert (record.state, record.message) == (
+        JobState.QUEUED,
+        "node node2 could not be made ready: no disk",
+    )
+    scene.check_replay()
+
+
+def test_a_prolog_that_fails_when_the_job_is_on_its_way_out_only_drains() -> None:
+    scene = world(1)
+    job = scene.submit(ONE)
+    scene.do(c.StopJob(by=ROOT, job=job, outcome="canceled"))
+    fails(scene, job, "node1")
+    assert (state(scene, job), held(scene, job)) == (JobState.ENDING, ["node1"])
+    assert len(scene.cluster.nodes["node1"].drains) == 1
+
+
+def test_an_epilog_that_fails_drains_the_node_though_its_job_is_over_and_only_once() -> (
+    None
+):
+    scene = world(1)
+    job = scene.submit(ONE)
+    ready(scene, job, "node1")
+    scene.end(job, 1)
+    clean(scene, job, "node1")
+    fails(scene, job, "node1", "epilog", "y" * 1000)
+    assert scene.do(c.ReportHook(node="node1", job=job, hook="epilog", said="y" * 1000)) == ()
+    assert scene.do(c.ReportHook(node="nobody", job=job, hook="epilog", said="y")) == ()
+    (drain,) = scene.cluster.nodes["node1"].drains
+    assert drain.cause == "hook"
+    scene.do(c.ReportHealth(node="node1", well=True))
+    assert scene.cluster.nodes["node1"].drains == (drain,)
+    scene.do(c.ChangeNode(by=ROOT, node="node1", wish="resume"))
+    assert scene.cluster.nodes["node1"].drains == ()
+
+
+def test_a_node_that_is_given_up_is_not_waited_for() -> None:
+    for ending in (False, True):
+        scene = world(1, 1)
+        job = scene.submit(ONE, ONE, minimum=1, maximum=2)
+        ready(scene, job, "node1", "node2")
+        scene.end(job, 1)
+        if ending:
+            scene.end(job, 2)
+        scene.do(c.NodeVanished(node="node1"))
+        scene.do(c.GiveUpNode(node="node1"))
+        assert held(scene, job) == ["node2"]
+        scene.check_replay()
+        if not ending:
+            scene.end(job, 2)
+        clean(scene, job, "node2")
+        assert state(scene, job) is JobState.FINISHED
+
+
+def test_a_node_that_was_started_anew_makes_itself_ready_once_more() -> None:
+    scene = world(1)
+    scene.do(c.RegisterNode(facts=NodeFacts(name="node1", processors=1, memory=1024, boot_id="a")))
+    job = scene.submit(TaskSpec(command="x", rerunnable=True))
+    ready(scene, job, "node1")
+    scene.do(c.RegisterNode(facts=NodeFacts(name="node1", processors=1, memory=1024, boot_id="b")))
+    run = scene.record(job).run
+    assert run is not None
+    assert run.unready == ("node1",)
+    assert scene.cluster.flow(job).ready == [0]
+    for one in scene.nodes.running():
+        scene.nodes.ended(one, scene.clock.now())
+    ready(scene, job, "node1")
+    assert scene.dispatched(job) == [(1, 1)]
+
+
+def test_a_node_that_a_running_job_gives_back_is_cleaned_first_and_takes_nothing_of_it_meanwhile() -> None:
+    scene = world(1, 1)
+    job = scene.submit(ONE, ONE, minimum=1, maximum=2)
+    ready(scene, job, "node1", "node2")
+    scene.end(job, 1)
+    run = scene.record(job).run
+    assert run is not None
+    assert list(run.cleaning) == ["node1"]
+    spec = JobSpec(tasks=(ONE, ONE, ONE), minimum=1, maximum=2)
+    scene.do(c.ModifyJob(by=ROOT, job=job, spec=spec, fields=("tasks",)))
+    assert scene.dispatched(job) == [(2, 1)]
+    clean(scene, job, "node1")
+    assert "node1" not in run.cleaning
+    scene.check_replay()
+    ready(scene, job, "node1")
+    assert scene.dispatched(job) == [(2, 1), (3, 1)]
+
+
+def test_what_prepares_and_releases_nodes_is_inside_prolog_and_epilog() -> None:
+    scene = world(1)
+    prep, release = (TaskSpec(command="x", kind=kind) for kind in (TaskType.NODE_PREP, TaskType.NODE_RELEASE))
+    job = scene.submit(prep, ONE, release)
+    assert scene.dispatched(job) == []
+    ready(scene, job, "node1")
+    order = []
+    while scene.dispatched(job):
+        ((task, _),) = scene.dispatched(job)
+        run = scene.record(job).run
+        assert run is not None
+        assert not run.cleaning
+        order.append(task)
+        scene.end(job, task)
+    assert order == [1, 2, 3]
+    assert (state(scene, job), held(scene, job)) == (JobState.ENDING, ["node1"])
+    clean(scene, job, "node1")
+    assert state(scene, job) is JobState.FINISHED
+
+
+def test_a_suspended_job_that_is_canceled_holds_nothing_to_be_cleaned() -> None:
+    scene = world(1)
+    job = scene.submit(ONE, suspendable=True)
+    ready(scene, job, "node1")
+    scene.do(c.SuspendJob(by=ROOT, job=job))
+    run = scene.record(job).run
+    assert run is not None
+    scene.do(c.ReportSuspended(node="node1", job=job, number=run.suspensions))
+    assert state(scene, job) is JobState.SUSPENDED
+    scene.do(c.StopJob(by=ROOT, job=job, outcome="canceled"))
+    scene.end(job, 1, kind="stopped")
+    assert state(scene, job) is JobState.CANCELED
+
+
+def test_events_of_an_old_journal_wait_for_no_node() -> None:
+    for kind in (e.JobStarted, e.AllocationGrown, e.AllocationLost, e.JobReturned):
+        defaults = {
+            field: kind.__struct_defaults__[-1]
+            for field in ("readied", "forgiven")
+            if field in kind.__struct_fields__
+        }
+        assert defaults
+        assert not any(defaults.values())
