@@ -10,7 +10,7 @@ import contextlib
 import ctypes
 import json
 import os
-import selectors
+import select
 import signal
 import socket
 import sys
@@ -28,11 +28,24 @@ _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 
 
 class Run:
-    """One filter that runs, and what it has said."""
+    """One filter that runs, and what it has said.
 
-    def __init__(self, number: int, process: int, until: float, pipes: tuple[int, int], whole: bool) -> None:
+    `ends`: where it writes.  They stay open here, so that nobody is woken because it closes them: its end is
+    told by a signal.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        process: int,
+        until: float,
+        pipes: tuple[int, int],
+        ends: tuple[int, int],
+        whole: bool,
+    ) -> None:
         self.number, self.process, self.until = number, process, until
         self.output, self.errors = pipes
+        self.ends = ends
         self.whole = whole  # all of standard output is wanted
         self.said: dict[int, bytearray] = {self.output: bytearray(), self.errors: bytearray()}
         self.too_much = False
@@ -56,13 +69,15 @@ class Runner:
     def __init__(self, head: socket.socket) -> None:
         self._head = head
         self._runs: dict[int, Run] = {}  # by process
-        self._selector = selectors.DefaultSelector()
+        self._listening: dict[int, Run] = {}  # by the pipe in which it writes
+        self._environment: dict[str, str] = {}
+        self._poll = select.epoll()
         self._arrived = bytearray()
         self._wake, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wake)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        self._selector.register(head, selectors.EVENT_READ)
-        self._selector.register(self._wake, selectors.EVENT_READ)
+        self._poll.register(head.fileno(), select.EPOLLIN)
+        self._poll.register(self._wake, select.EPOLLIN)
 
     def serve(self) -> None:
         """Serve until the head is gone; then kill what is left."""
@@ -80,19 +95,19 @@ class Runner:
         """Wait for something, and see to it; return whether the head is still there."""
         wait = min((run.until for run in self._runs.values()), default=None)
         timeout = None if wait is None else max(0.0, wait - time.monotonic())
-        for key, _ in self._selector.select(timeout):
-            if key.fileobj is self._head:
+        for ready, _ in self._poll.poll(timeout):
+            if ready == self._head.fileno():
                 data = self._head.recv(READ)
                 if not data:
                     return False
                 self._arrived += data
                 self._requests()
-            elif key.fd == self._wake:
+            elif ready == self._wake:
                 with contextlib.suppress(BlockingIOError):
                     os.read(self._wake, 4096)
                 self._reap()
-            else:
-                self._listen(key.data, key.fd)
+            elif ready in self._listening:
+                self._listen(self._listening[ready], ready)
         now = time.monotonic()
         for run in [run for run in self._runs.values() if run.until <= now]:
             self._finish(run, "timed-out")
@@ -105,13 +120,16 @@ class Runner:
                 return
             wish = json.loads(self._arrived[4 : 4 + size])
             del self._arrived[: 4 + size]
-            self._start(wish)
+            if "number" in wish:
+                self._start(wish)
+            else:
+                self._environment = wish["environment"]
 
     def _start(self, wish: dict[str, Any]) -> None:
         """Start a filter in a session of its own; its paper is standard input, too, where that is wanted."""
         output, output_end = os.pipe2(os.O_CLOEXEC)
         errors, errors_end = os.pipe2(os.O_CLOEXEC)
-        environment = wish["environment"] | {MARKER: str(wish["number"])}
+        environment = self._environment | wish["environment"] | {MARKER: str(wish["number"])}
         try:
             process = os.posix_spawn(
                 wish["program"][0],
@@ -132,13 +150,13 @@ class Runner:
             for end in (output, output_end, errors, errors_end):
                 os.close(end)
             return
-        os.close(output_end)
-        os.close(errors_end)
         until = time.monotonic() + wish["seconds"]
-        run = self._runs[process] = Run(wish["number"], process, until, (output, errors), wish["whole"])
-        for pipe in run.said:
+        pipes, ends = (output, errors), (output_end, errors_end)
+        run = self._runs[process] = Run(wish["number"], process, until, pipes, ends, wish["whole"])
+        for pipe in pipes:
             os.set_blocking(pipe, False)
-            self._selector.register(pipe, selectors.EVENT_READ, run)
+            self._poll.register(pipe, select.EPOLLIN)
+            self._listening[pipe] = run
 
     def _listen(self, run: Run, pipe: int) -> bool:
         """Take what a filter has said; return whether there may be more now."""
@@ -146,17 +164,12 @@ class Runner:
             data = os.read(pipe, READ)
         except BlockingIOError:
             return False
-        except OSError:
-            data = b""
-        if not data:
-            with contextlib.suppress(KeyError):
-                self._selector.unregister(pipe)
-            return False
         run.add(pipe, data)
         return True
 
     def _reap(self) -> None:
         """See who has ended: filters, and what they have left behind."""
+        swept = False
         while True:
             try:
                 process, status = os.waitpid(-1, os.WNOHANG)
@@ -167,7 +180,9 @@ class Runner:
             run = self._runs.get(process)
             if run is not None:
                 self._finish(run, "ended", os.waitstatus_to_exitcode(status))
-        self._sweep()
+                swept = True
+        if not swept:
+            self._sweep()
 
     def _finish(self, run: Run, how: str, status: int | None = None) -> None:
         """Kill what is left of a filter, then tell how it ended."""
@@ -178,9 +193,10 @@ class Runner:
             read = 0
             while read < LONGEST_ANSWER and self._listen(run, pipe):
                 read += READ
-            with contextlib.suppress(KeyError):
-                self._selector.unregister(pipe)
-            os.close(pipe)
+            del self._listening[pipe]
+            os.close(pipe)  # which takes it out of the poll, too
+        for end in run.ends:
+            os.close(end)
         self._sweep()
         output = run.said[run.output]
         self._send(

@@ -22,6 +22,8 @@ class Element(msgspec.Struct):
 
 def possible(text: str) -> str:
     """Return `text` with what XML cannot hold replaced by U+FFFD."""
+    if text.isprintable():  # as nearly all is: then there is nothing to look for
+        return text
     return _IMPOSSIBLE.sub("\ufffd", text)
 
 

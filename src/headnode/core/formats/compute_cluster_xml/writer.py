@@ -120,12 +120,9 @@ class _Writer:
                 attributes[name] = self._text(row, name, value, where)
         for row in rows:
             value = values.get(row.field)
-            if (
-                row.field in said
-                or row.field.startswith(("live.", "size."))
-                or value is None
-                or value is False
-            ):
+            if value is None or value is False or row.field in said:
+                continue
+            if row.field.startswith(("live.", "size.")):
                 continue
             said.add(row.field)
             if value != getattr(defaults, row.field, _NOTHING):
