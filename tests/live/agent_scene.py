@@ -46,6 +46,8 @@ class Head:
         ] = {}  # what was launched and is over, by the node it was launched on
         self.said_of_launches: list[m.LaunchPiece] = []
         self.suspended: list[int] = []  # the numbers of suspensions by which all stood still
+        self.ready: list[int] = []  # jobs for which the node was ready, as often as it said so
+        self.failed: list[m.HookFailed] = []
         self._batches: set[int] = set()
         self._listener: socket.socket | None = None
         self._peer: socket.socket | None = None
@@ -127,6 +129,10 @@ class Head:
                 self.say(m.LaunchTaken(route, False, sequence))
             case m.Suspended(number=number):
                 self.suspended.append(number)
+            case m.JobReady(job=job):
+                self.ready.append(job)
+            case m.HookFailed():
+                self.failed.append(message)
             case m.JobClosed(job=job):
                 self.closed.append(job)
 

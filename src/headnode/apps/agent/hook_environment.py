@@ -19,11 +19,12 @@ def hook_environment(here: m.OpenJob, facts: NodeFacts, head: m.Welcome) -> dict
     """Return the variables for a job, as it is on this node: `here` has the numbers of its user here."""
     spec, held = decode_spec(here.spec), dict(here.allocation).get(facts.name, ())
     counts = {node: len(numbers) for node, numbers in here.allocation}
-    directory = next((task.work_directory for task in spec.tasks), "") or base_environment(here.uid)["HOME"]
+    user = base_environment(here.uid)
+    directory = next((task.work_directory for task in spec.tasks), "") or user["HOME"]
     return {
         "HEADNODE_JOB": str(here.job),
         "HEADNODE_NODE": facts.name,
-        "HEADNODE_USER": here.owner,
+        "HEADNODE_USER": user["USER"],
         "HEADNODE_UID": str(here.uid),
         "HEADNODE_GID": str(here.gid),
         "HEADNODE_PROCESSORS": str(len(held)),

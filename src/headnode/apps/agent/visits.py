@@ -43,7 +43,6 @@ class Visit(msgspec.Struct):
     boot: str  # of the machine, when the prolog began
     stage: Stage
     hooks: m.Hooks
-    user: str
     environment: dict[str, str]
     said: str = ""  # why the prolog or the epilog failed, until the head has heard it
     begun: bool = False  # a filter has let the first task start
@@ -100,7 +99,7 @@ class Visits:
         if visit is None or visit.stage is Stage.LEFT:
             if hooks is None:
                 return
-            visit = Visit(opened.job, self._boot, Stage.ENTERING, hooks, opened.owner, environment)
+            visit = Visit(opened.job, self._boot, Stage.ENTERING, hooks, environment)
             self._visits[opened.job] = visit
             visit.said = self._keep(visit)
             if visit.said:  # nothing is begun of which another agent would not know
@@ -234,7 +233,7 @@ class Visits:
             log.error("job %d leaves without its filter: %s", visit.job, error)
             return
         if path is not None:
-            question = question_at_end(visit.job, visit.user)
+            question = question_at_end(visit.job, visit.environment["HEADNODE_USER"])
             trouble = await self._run(visit, "job-end", path, visit.hooks.filter_timeout, question)
             if trouble:
                 log.error("%s", trouble)
