@@ -26,7 +26,8 @@ NOBODY = 65534
 PYTHON = shutil.which("python3", path="/usr/bin:/bin") or sys.executable
 ROOT = os.geteuid() == 0
 MB = 1024 * 1024
-A_WHILE = 1.8 * max(1.0, PATIENCE / 20)  # seconds: long enough to be looked at, also where all is slow
+SLOWNESS = max(1.0, PATIENCE / 20)  # how many times slower than usual things may be here
+A_WHILE = 1.8 * SLOWNESS  # seconds: long enough to be looked at
 hierarchies.switch_on()  # as every agent does; after a start of the machine nobody has
 GROUPS = hierarchies.find()
 ALL = {"memory", "pids", "cpuset"} <= GROUPS.controllers.keys()
@@ -361,7 +362,7 @@ def test_what_escaped_counts_processor_time_and_what_it_read_and_wrote(scene: Sc
     daemon = f"(setsid env -i {spin} > {scene.work}/out; touch {scene.work}/done) &"
     ended = run(scene, f"{daemon} until [ -e done ]; do sleep 0.01; done")
     assert ended.exit_code == 0
-    assert 0.45 < ended.user_time + ended.system_time < 5
+    assert 0.45 < ended.user_time + ended.system_time < 5 * SLOWNESS
     if ROOT and has_groups(scene):  # as somebody else only what was waited for is known
         assert 3_000_000 < ended.bytes_written < 4_000_000
     assert ended.bytes_read > 10_000
@@ -374,8 +375,13 @@ def test_what_children_of_a_task_read_and_wrote_is_told(scene: Scene) -> None:
 
 
 def test_memory_of_many_processes_is_told_together(scene: Scene) -> None:
-    ended = run(scene, f"{takes(scene, 60, A_WHILE)} & {takes(scene, 60, A_WHILE)} & wait")
-    assert ended.exit_code == 0
+    for attempt, seconds in enumerate((1.8, 8, 30, 120), 1):  # looks are rare where they cost much
+        submit(scene, f"{takes(scene, 60, seconds)} & {takes(scene, 60, seconds)} & wait")
+        scene.head.run(1, (attempt, 1))
+        ended = scene.head.result(1, attempt)
+        assert ended.exit_code == 0
+        if ended.peak_memory > 120 * 1024:
+            break
     assert 120 * 1024 < ended.peak_memory < 200 * 1024
     assert ended.average_memory <= ended.peak_memory
 
@@ -410,8 +416,9 @@ def test_a_task_that_hides_from_everybody_else_ends_with_its_task(grouped: Scene
     submit(grouped, f"env -i setsid {takes(grouped, 1)} & echo $! > stray; exec sleep 60", "sleep 60")
     for task in (1, 2):
         grouped.head.run(task, (1, 1), processor=task - 1)
-    grouped.head.until(lambda: len(grouped.head.started) == 2 and (grouped.work / "stray").read_text())
-    stray = int((grouped.work / "stray").read_text())
+    found = grouped.work / "stray"
+    grouped.head.until(lambda: len(grouped.head.started) == 2 and found.exists() and found.read_text())
+    stray = int(found.read_text())
     grouped.head.say(m.Stop(JOB, ((1, 1, 1),), force=True))
     assert grouped.head.result(1).kind == "stopped"
     assert not alive(stray)

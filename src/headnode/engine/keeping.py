@@ -46,7 +46,7 @@ def _is_free(
     alone = cluster.request(record).option(word.option).exclusive
     for node, count in word.kept:
         others = taken.get(node, set())
-        if count + counts.get(node, 0) > len(cluster.free.get(node, ())):
+        if count + counts.get(node, 0) > len(cluster.free_on(node)):
             return False
         if exclusive_holder(cluster, node) is not None or (alone and (others or cluster.holders.get(node))):
             return False

@@ -157,7 +157,7 @@ def _node(cluster: Cluster, name: str, memory_held: int, now: Instant) -> NodeVi
     node = cluster.nodes[name]
     return NodeView(
         facts=node.facts,
-        free=len(cluster.free.get(name, ())),
+        free=len(cluster.free_on(name)),
         jobs=len(cluster.holders.get(name, ())),
         exclusive_to=exclusive_holder(cluster, name),
         closed=_closed(node, now),
@@ -188,11 +188,31 @@ def _closed(node: NodeRecord, now: Instant) -> str:
     return f"{who}: {drain.reason}" if drain.reason else who
 
 
+def _counted(cluster: Cluster, job: JobId, node: str, numbers: tuple[int, ...]) -> int:
+    """Return how many processors of a node come back with the end of a job.
+
+    Those that the node has no more do not, but for the ones that were kept free in their place.
+    """
+    overdrawn = cluster.overdrawn(node)
+    if job not in overdrawn:
+        return len(numbers)
+    spare = len(cluster.free[node]) - len(cluster.free_on(node))
+    for other, count in overdrawn.items():
+        if other == job:
+            return len(numbers) - count + min(count, spare)
+        spare -= min(count, spare)
+    return len(numbers)
+
+
 def running_job(cluster: Cluster, record: JobRecord) -> RunningJob:
     """Return what a policy may know of a job that holds processors."""
     request = cluster.request(record)
     run = cluster.flow(record.id).run
-    allocation = tuple((node, len(numbers)) for node, numbers in run.allocation.items())
+    allocation = tuple(
+        (node, count)
+        for node, numbers in run.allocation.items()
+        if (count := _counted(cluster, record.id, node, numbers))
+    )
     return RunningJob(
         job=record.id,
         turn=cluster.turn(record),

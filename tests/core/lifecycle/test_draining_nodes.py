@@ -7,7 +7,7 @@ from worlds import ADA, ROOT, World
 
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle import events as e
-from headnode.core.lifecycle.deciding_drains import LONGEST_REASON
+from headnode.core.lifecycle.records import LONGEST_REASON
 from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import BadRequest, NotAllowed, NotFound, Refused, WrongState
 from headnode.core.model.node import NodeFacts, NodeState

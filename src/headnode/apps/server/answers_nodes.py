@@ -31,7 +31,8 @@ def node_state(cluster: Cluster, node: NodeRecord, now: Instant) -> str:
 def node_object(cluster: Cluster, node: NodeRecord, now: Instant) -> dict[str, Any]:
     """Return a node as lists show it."""
     facts, name = node.facts, node.facts.name
-    free = len(cluster.free.get(name, ()))
+    free = len(cluster.free_on(name))
+    overdrawn = cluster.overdrawn(name)
     owner = exclusive_holder(cluster, name)
     return {
         "name": name,
@@ -62,6 +63,7 @@ def node_object(cluster: Cluster, node: NodeRecord, now: Instant) -> dict[str, A
             for each in cluster.bookings.on.get(name, ())
             if each.ends > now
         ],
+        "oversubscribed": [{"job": job, "processors": count} for job, count in overdrawn.items()],
         "drains": [_drain(drain) for drain in sorted(node.drains, key=lambda drain: drain.closes)],
     }
 
@@ -73,6 +75,7 @@ def _drain(drain: Drain) -> dict[str, Any]:
         "cause": drain.cause,
         "reason": drain.reason,
         "by": drain.by,
+        "force": drain.force,
     }
 
 
@@ -85,8 +88,10 @@ def detailed_node(cluster: Cluster, node: NodeRecord, now: Instant) -> dict[str,
 
 
 def _cores(cluster: Cluster, name: str, processors: int) -> list[dict[str, Any]]:
+    held = [max(cluster.flow(job).run.allocation.get(name) or (0,)) for job in cluster.holders.get(name, ())]
+    most = max([processors - 1, *held]) + 1  # some may be held that the node has no more
     cores: list[dict[str, Any]] = [
-        {"processor": number, "job": None, "task": None, "command": ""} for number in range(processors)
+        {"processor": number, "job": None, "task": None, "command": ""} for number in range(most)
     ]
     for job in cluster.holders.get(name, ()):
         flow = cluster.flow(job)
@@ -97,7 +102,7 @@ def _cores(cluster: Cluster, name: str, processors: int) -> list[dict[str, Any]]
                 for node, numbers in live.place:
                     for number in numbers if node == name else ():
                         cores[number] |= {"task": index + 1, "command": flow.spec.tasks[index].command}
-    return cores
+    return [core for core in cores if core["processor"] < processors or core["job"] is not None]
 
 
 def _next_reservation(cluster: Cluster, now: Instant) -> dict[str, Any] | None:
@@ -116,7 +121,7 @@ def cluster_counts(cluster: Cluster, now: Instant) -> dict[str, Any]:
     for name, node in cluster.nodes.items():
         state = node_state(cluster, node, now)
         by_state[state] = by_state.get(state, 0) + 1
-        processors, idle = node.facts.processors, len(cluster.free.get(name, ()))
+        processors, idle = node.facts.processors, len(cluster.free_on(name))
         total += processors
         used += processors - idle
         if state == _SAY[NodeState.READY]:

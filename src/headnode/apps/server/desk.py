@@ -178,7 +178,7 @@ class Desk:
             return []
         found: list[Reason] = []
         for node, numbers in suspension_of(record.run).places.items():
-            free = len(self.cluster.free.get(node, ()))
+            free = len(self.cluster.free_on(node))
             if free < len(numbers):
                 needs = f"{len(numbers)} processor{'s' if len(numbers) > 1 else ''}"
                 text = f"to go on it needs {needs} of {node}; {free or 'none'} free there now"

@@ -74,7 +74,7 @@ async def resume_node(desk: Desk, by: User, wish: w.NodeWish) -> Object:
 async def drain_node(desk: Desk, by: User, wish: w.DrainWish) -> Object:
     """Start no new jobs on a node but those that are over by a date."""
     closes = None if wish.closes is None else Instant(wish.closes)
-    await desk.ask(c.DrainNode(by=by, node=wish.node, closes=closes, reason=wish.reason))
+    await desk.ask(c.DrainNode(by=by, node=wish.node, closes=closes, reason=wish.reason, force=wish.force))
     return {"node": show.detailed_node(desk.cluster, desk.cluster.node(wish.node), desk.now())}
 
 

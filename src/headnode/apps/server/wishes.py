@@ -218,11 +218,12 @@ class NodeWish(Wish, frozen=True):
 
 
 class DrainWish(Wish, frozen=True):
-    """drain_node.  `closes` in seconds since 1970; None: now."""
+    """drain_node.  `closes` in seconds since 1970; None: now.  `force`: what runs there is stopped."""
 
     node: str
     closes: float | None = None
     reason: str = ""
+    force: bool = False
 
 
 class ReservationWish(Wish, frozen=True):

@@ -55,7 +55,7 @@ def pick_parts(job: JobId, allocation: Place, parts: Sequence[Shares]) -> tuple[
 
 def _free(cluster: Cluster, job: JobId, request: JobRequest, node: str, count: int) -> list[int]:
     known = cluster.nodes.get(node)
-    free = cluster.free.get(node, [])
+    free = cluster.free_on(node)
     if known is None or not _is_open(cluster, job, request, known) or len(free) < count or count < 1:
         raise WrongState(
             code="stale-plan", what=f"node {node!r} no longer has {count} free processors for job {job}"

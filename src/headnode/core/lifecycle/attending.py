@@ -11,6 +11,7 @@ from headnode.core.lifecycle.deciding_jobs import stop_live
 from headnode.core.lifecycle.deciding_preemption import give_up
 from headnode.core.lifecycle.deciding_stops import cancel_queued, tasks_of
 from headnode.core.lifecycle.deciding_suspension import stand_still
+from headnode.core.lifecycle.deciding_vacating import leaves
 from headnode.core.lifecycle.deciding_waits import in_vain
 from headnode.core.lifecycle.dispatching import dispatches
 from headnode.core.lifecycle.events import Event
@@ -53,6 +54,8 @@ def attend(cluster: Cluster, command: c.Attend, now: Instant) -> list[Event]:
         return _leave_allocation(cluster, record, record.run, now)
     if record.state is not JobState.RUNNING:
         return stand_still(record, now)
+    if left := leaves(cluster, record, now):
+        return left
     placed = dispatches(cluster, record, now) if flow.ready and not stopped else []
     if placed:
         return list(placed)
@@ -90,8 +93,8 @@ def _leave_allocation(cluster: Cluster, record: JobRecord, run: Run, now: Instan
     if not run.requeue:
         outcome = run.outcome or "canceled"
         return [e.JobEnded(at=now, job=record.id, outcome=outcome, message=record.message)]
-    if run.returns < job_retries(cluster):
-        return [e.JobReturned(at=now, job=record.id, message=record.message)]
+    if run.forgiven or run.returns < job_retries(cluster):
+        return [e.JobReturned(at=now, job=record.id, message=record.message, forgiven=run.forgiven)]
     message = f"{record.message}, after {run.returns} returns to the queue"
     return [
         *cancel_queued(record, run.tasks, now, message),
@@ -99,9 +102,7 @@ def _leave_allocation(cluster: Cluster, record: JobRecord, run: Run, now: Instan
     ]
 
 
-def _end_of(
-    cluster: Cluster, record: JobRecord, flow: Flow, over: e.JobEnded, now: Instant
-) -> list[Event]:
+def _end_of(cluster: Cluster, record: JobRecord, flow: Flow, over: e.JobEnded, now: Instant) -> list[Event]:
     """Return the end of a job all of whose tasks are over; its nodes are released and cleaned first."""
     tended = flow.tends_nodes and (flow.lanes or flow.run.stays)
     cleaned = flow.run.allocation and (flow.run.cleaning or cleans_nodes(cluster))

@@ -84,6 +84,7 @@ class Cluster:
         self.flows: dict[JobId, Flow] = {}
         self.free: dict[str, list[int]] = {}
         self.holders: dict[str, set[JobId]] = {}
+        self.reduced: set[str] = set()  # nodes of which jobs may hold what is out of service
         self.children: dict[int, set[JobId]] = {}
         self.deadlines: list[tuple[Instant, JobId]] = []
         self._rests: list[tuple[Instant, JobId]] = []  # when services may go on; some are of jobs that ended
@@ -431,6 +432,8 @@ class Cluster:
         self.redraw.add(job)
         self.redraw_nodes.add(node)
         self.free[node] = without(self.free.get(node, []), processors)
+        if processors and processors[-1] >= self.usable(node):
+            self.reduced.add(node)
         self.holders.setdefault(node, set()).add(job)
 
     def give_back(self, job: JobId, node: str, processors: tuple[int, ...]) -> None:
@@ -478,6 +481,43 @@ class Cluster:
     def turn_reservations(self, now: Instant) -> None:
         """Let the scheduler and whoever attends to them know of reservations that begin or end by now."""
         self.pass_needed = self.bookings.turn(now) or self.pass_needed
+
+    def usable(self, node: str) -> int:
+        """Return how many processors of a node jobs may keep, those with the lowest numbers."""
+        known = self.nodes.get(node)
+        return 0 if known is None else known.usable
+
+    def overdrawn(self, node: str) -> dict[JobId, int]:
+        """Return how many processors that a node no longer has jobs still hold of it."""
+        if node not in self.reduced or node not in self.nodes:
+            return {}
+        there = self.nodes[node].facts.processors
+        held = {
+            job: sum(number >= there for number in run.allocation.get(node, ()))
+            for job in sorted(self.holders.get(node, ()))
+            if (run := self.jobs[job].run) is not None
+        }
+        return {job: count for job, count in held.items() if count}
+
+    def free_on(self, node: str) -> list[int]:
+        """Return what others may have of a node.
+
+        Who runs on processors that it no longer has runs on others: as many of them are not free.
+        """
+        free = self.free.get(node, [])
+        return free[: max(0, len(free) - sum(self.overdrawn(node).values()))]
+
+    def look_who_must_leave(self, node: str) -> None:
+        """Look at the jobs of a node of which something is out of service, or is not any more."""
+        self.reduced.discard(node)
+        if any(
+            number >= self.usable(node)
+            for job in self.holders.get(node, ())
+            if (run := self.jobs[job].run) is not None
+            for number in run.allocation.get(node, ())
+        ):
+            self.reduced.add(node)
+        self.touched |= self.holders.get(node, set())
 
     def open_node(self, node: NodeRecord) -> None:
         """Work out what is free of a node that is new or has changed."""

@@ -368,6 +368,7 @@ class DrainNode(Command, frozen=True):
     node: str
     closes: Instant | None = None
     reason: str = ""
+    force: bool = False  # at once, and what runs there is stopped
 
 
 class MakeReservation(Command, frozen=True):

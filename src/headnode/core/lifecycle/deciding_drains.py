@@ -1,22 +1,23 @@
 """Decide which nodes close: because an administrator says so, or their health check.
 
-Whoever runs there goes on.  Each cause is lifted by itself: an administrator's drain outlasts a health check
-that is well again.  To resume a node lifts both; a check that still fails closes it again.
+Whoever runs there goes on, unless the node is taken offline by force.  Each cause is lifted by itself: an
+administrator's drain outlasts a health check that is well again.  To resume a node lifts both; a check that
+still fails closes it again.
 
-Source: HPC Pack, node offline without ``/force``: running tasks finish, no new ones start.
+Source: HPC Pack, node offline without ``/force``: running tasks finish, no new ones start; with it they are
+canceled.
 """
 
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.cluster import Cluster
+from headnode.core.lifecycle.deciding_vacating import vacated
 from headnode.core.lifecycle.events import Event
 from headnode.core.lifecycle.permission import must_administer
-from headnode.core.lifecycle.records import Drain, NodeRecord
+from headnode.core.lifecycle.records import LONGEST_REASON, Drain, NodeRecord
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.quantities import NEVER, Instant
 from headnode.core.model.user import User
-
-LONGEST_REASON = 500  # characters
 
 
 def drain(cluster: Cluster, command: c.DrainNode, now: Instant) -> list[Event]:
@@ -38,15 +39,28 @@ def drain(cluster: Cluster, command: c.DrainNode, now: Instant) -> list[Event]:
             what="the node cannot close at a date that is over, or never comes",
             fix="choose one to come, or leave it out to close the node now",
         )
+    if command.force and command.closes is not None:
+        raise BadRequest(
+            code="drain-date",
+            what="a node is taken offline by force now, and not at a date",
+            fix="leave out the date, or what runs there is to go on until then",
+        )
     before = _of("asked", known)
+    force = command.force or (before is not None and before.force)
     closes = now if command.closes is None else command.closes
     if before is not None and command.closes is None:
         closes = min(before.closes, now)  # it may be closed already
-    if before is not None and (before.closes, before.reason) == (closes, command.reason):
+    said = (closes, command.reason, force)
+    if before is not None and (before.closes, before.reason, before.force) == said:
         return []
-    return [
-        e.NodeDrained(at=now, node=command.node, closes=closes, reason=command.reason, by=command.by.name)
-    ]
+    drained = e.NodeDrained(
+        at=now, node=command.node, closes=closes, reason=command.reason, by=command.by.name, force=force
+    )
+    if not command.force:
+        return [drained]
+    why = f"node {command.node} was taken offline by {command.by.name}"
+    message = f"{why}: {command.reason}" if command.reason else why
+    return [drained, *vacated(cluster, command.node, 0, message, now, force=True)]
 
 
 def health(cluster: Cluster, command: c.ReportHealth, now: Instant) -> list[Event]:

@@ -13,7 +13,7 @@ from headnode.core.lifecycle.deciding_reports import ended
 from headnode.core.lifecycle.events import Event
 from headnode.core.lifecycle.records import JobRecord, LiveInstance, Run
 from headnode.core.lifecycle.room import all_could_run
-from headnode.core.lifecycle.states import JobState
+from headnode.core.lifecycle.states import STANDING_STILL, JobState
 from headnode.core.lifecycle.units import units_in
 from headnode.core.model.node import NodeState
 from headnode.core.model.quantities import Instant
@@ -67,7 +67,10 @@ def _give_up(cluster: Cluster, record: JobRecord, run: Run, node: str, now: Inst
         return [*over, e.AllocationShrunk(at=now, job=record.id, removed=removed, message=message)]
     if record.state is JobState.ENDING or any(isinstance(event, e.JobEnding) for event in over):
         return over
-    stopped = _stop_elsewhere(record, run, node, now, message, together=cluster.given(record).together)
+    # What stands still elsewhere would never end, and keep its job from the queue.
+    whole = record.state in STANDING_STILL and is_too_small_without(cluster, record, run, node)
+    together = whole or cluster.given(record).together
+    stopped = _stop_elsewhere(record, run, node, now, message, together=together)
     return [*over, *stopped, *_lose(cluster, record, run, node, now)]
 
 

@@ -134,7 +134,7 @@ def _fill(progress: TaskProgress, flow: Flow, room: Room) -> tuple[list[Batch], 
     batches: list[Batch] = [
         (place, _next(progress, left, depth - live))
         for place, live in _own_lanes(progress, flow.run.recalled)
-        if live <= depth // 2
+        if live <= depth // 2 and room.is_in_service(place)
     ]
     while attempts := _next(progress, left, depth):
         place = room.place()

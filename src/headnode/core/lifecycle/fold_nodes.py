@@ -22,6 +22,7 @@ def registered(cluster: Cluster, event: e.NodeRegistered) -> None:
             _forget_preparations(cluster, event.facts.name)
         known.facts = known.with_settings(event.facts)
     cluster.open_node(known)
+    cluster.look_who_must_leave(event.facts.name)
     cluster.look_who_is_served()
 
 
@@ -73,7 +74,7 @@ def moved(cluster: Cluster, event: e.NodeFact) -> None:
 def drained(cluster: Cluster, event: e.NodeDrained) -> None:
     """A node closes, now or later."""
     known = cluster.node(event.node)
-    drain = Drain(event.cause, event.at, event.closes, event.reason, event.by)
+    drain = Drain(event.cause, event.at, event.closes, event.reason, event.by, event.force)
     _set_drains(cluster, known, (*_without(known, event.cause), drain))
 
 
@@ -89,6 +90,7 @@ def _without(known: NodeRecord, cause: e.DrainCause) -> tuple[Drain, ...]:
 
 def _set_drains(cluster: Cluster, known: NodeRecord, drains: tuple[Drain, ...]) -> None:
     known.drains = drains
+    cluster.look_who_must_leave(known.facts.name)
     cluster.redraw_nodes.add(known.facts.name)
     cluster.pass_needed = True
 
@@ -102,4 +104,5 @@ def removed(cluster: Cluster, event: e.NodeRemoved) -> None:
     cluster.bookings.look_at(event.node)
     cluster.redraw_nodes.add(event.node)
     cluster.free.pop(event.node, None)
+    cluster.reduced.discard(event.node)
     cluster.pass_needed = True

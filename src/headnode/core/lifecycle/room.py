@@ -26,6 +26,11 @@ def places_in_use(progress: TaskProgress) -> dict[Place, None]:
     return dict.fromkeys(live.place for live in progress.live.values())
 
 
+def uses_from(place: Place, node: str, usable: int) -> bool:
+    """Whether a place has a processor of a node with this number or a higher one."""
+    return any(name == node and max(numbers) >= usable for name, numbers in place if numbers)
+
+
 def all_could_run(cluster: Cluster, flow: Flow, held: Mapping[str, Sequence[int]]) -> bool:
     """Whether each task that is not over and asks for nodes of a kind finds room in `held`, were it idle.
 
@@ -67,6 +72,13 @@ class Room:
         self._load: Counter[str] = Counter()  # of a distributed sweep: places of it on each node
         if task.distribution is not None and task.kind is TaskType.SWEEP and not lent:
             self._load.update(node for place in places_in_use(flow.run.tasks[index]) for node, _ in place)
+
+    def is_in_service(self, place: Place) -> bool:
+        """Whether all processors of a place may be kept."""
+        reduced = self._cluster.reduced
+        return not reduced or not any(
+            uses_from(place, node, self._cluster.usable(node)) for node, _ in place if node in reduced
+        )
 
     def _may_use(self, node: str) -> bool:
         record = self._cluster.nodes.get(node)

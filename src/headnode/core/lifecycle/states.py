@@ -80,3 +80,6 @@ PEOPLE_SAY = {
     TaskState.CANCELED: "Canceled",
 }
 """The words people see."""
+
+STANDING_STILL = frozenset({JobState.SUSPENDING, JobState.SUSPENDED, JobState.RESUMING})
+"""States of jobs whose processes are where they were, and do not run."""

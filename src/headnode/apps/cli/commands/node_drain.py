@@ -8,6 +8,8 @@ from headnode.apps.cli.period import moment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from headnode.apps.cli.options import Asked
     from headnode.apps.cli.output import Output
     from headnode.apps.client.client import Client
@@ -21,15 +23,17 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
     closes, reason = moment(asked, "at"), asked.text("reason") or ""
 
     def deed(name: str) -> None:
-        answer = client.ask("drain_node", node=name, closes=closes, reason=reason)
+        answer = client.ask("drain_node", node=name, closes=closes, reason=reason, force=asked.flag("force"))
         out.said(f"Node {name} {_said(answer['node'])}.", answer, name)
 
     return for_each(names, deed, out)
 
 
-def _said(node: "dict[str, object]") -> str:
+def _said(node: "dict[str, Any]") -> str:
     if node["state"] == "Drained":
         return "has been drained; nothing runs there"
+    if node["state"] == "Draining" and any(drain["force"] for drain in node["drains"]):
+        return "is draining; what runs there is being stopped"
     if node["state"] == "Draining":
         return "is draining; what runs there goes on"
     return "will take nothing that may not be over by then"
@@ -43,6 +47,7 @@ COMMANDS = (
         run,
         options=(
             Option("reason", "TEXT", "Why; whoever asks why a job waits reads it"),
+            Option("force", "", "Stop what runs there: what may run twice is queued again, the rest fails"),
             Option("at", "DATE", "Until this date and time (UTC) start what is surely over by then"),
         ),
         example="hn node drain node03 --at 2030-01-31T18:00 --reason 'new memory'",

@@ -50,6 +50,7 @@ def view(node: "Node") -> dict[str, str]:
         "Looked At": _looked_at(node),
         "Comment": node.get("comment", ""),
         "Reserved": "; ".join(each["says"] for each in node.get("reservations", ())),
+        "Oversubscribed": _oversubscribed(node),
         "Drain": "; ".join(map(_drain, node.get("drains", ()))),
         "Exclusive": f"held by job {node['exclusive']}" if node["exclusive"] else "",
         "Jobs": ", ".join(map(str, jobs)),
@@ -88,9 +89,18 @@ def _numbers(numbers: "Sequence[int]") -> str:
     return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in spans)
 
 
+def _oversubscribed(node: "Mapping[str, Any]") -> str:
+    """Return who holds processors that the node no longer has."""
+    return "; ".join(
+        f"job {each['job']} holds {each['processors']} of its processors that are gone"
+        for each in node.get("oversubscribed", ())
+    )
+
+
 def _drain(drain: "Mapping[str, Any]") -> str:
     who = f"by {drain['by']}" if drain["cause"] == "asked" else "by its health check"
     said = f"from {instant(drain['closes'])} on, {who}"
+    said = f"{said}, by force" if drain.get("force") else said
     return f"{said}: {drain['reason']}" if drain["reason"] else said
 
 

@@ -1,0 +1,216 @@
+"""Nodes that are taken offline by force, or come back smaller: what still runs there, and what does not."""
+
+from itertools import product
+
+import pytest
+from worlds import ADA, ROOT, World
+
+from headnode.apps.server.answers_nodes import detailed_node
+from headnode.core.lifecycle import commands as c
+from headnode.core.lifecycle.states import JobState
+from headnode.core.model.errors import BadRequest
+from headnode.core.model.job import UnitType
+from headnode.core.model.node import NodeFacts
+from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.task import TaskSpec, TaskType
+
+AGAIN = TaskSpec(command="x", rerunnable=True)
+ONCE = TaskSpec(command="x", rerunnable=False)
+
+
+def sweep(instances: int) -> TaskSpec:
+    return TaskSpec(command="x", kind=TaskType.SWEEP, start=1, end=instances, rerunnable=True)
+
+
+def offline(world: World, node: str = "node1", reason: str = "") -> None:
+    world.do(c.DrainNode(by=ROOT, node=node, reason=reason, force=True))
+
+
+def come_back(world: World, processors: int, node: str = "node1") -> None:
+    world.do(c.RegisterNode(facts=NodeFacts(name=node, processors=processors, memory=1024)))
+
+
+def report_stopped(world: World) -> int:
+    """Let the nodes end what they were told to stop; return how much that was."""
+    stopping = list(world.nodes.stopping())
+    for held in stopping:
+        world.do(world.nodes.ended(held, world.clock.now(), kind="stopped", exit_code=None))
+    return len(stopping)
+
+
+def held(world: World, job: JobId) -> dict[str, tuple[int, ...]]:
+    run = world.record(job).run
+    return {} if run is None else run.allocation
+
+
+def shown(world: World, node: str = "node1") -> dict[str, object]:
+    return detailed_node(world.cluster, world.cluster.nodes[node], world.clock.now())
+
+
+def where(world: World, job: JobId) -> list[str]:
+    return sorted(each.place[0][0] for each in world.nodes.running() if each.job == job)
+
+
+def test_a_job_of_several_nodes_goes_on_without_the_one_that_is_taken_offline() -> None:
+    world = World(2, 2)
+    job = world.submit(*[AGAIN] * 4, minimum=2, maximum=4)
+    assert where(world, job) == ["node1", "node1", "node2", "node2"]
+    offline(world, reason="it burns")
+    assert report_stopped(world) == 2
+    assert held(world, job) == {"node2": (0, 1)}
+    assert shown(world)["state"] == "Drained"
+    for task in (3, 4, 1, 2):
+        world.end(job, task)
+    assert world.record(job).state is JobState.FINISHED
+    world.check_replay()
+
+
+def test_a_job_that_has_too_little_left_runs_again_elsewhere_and_no_retry_is_counted() -> None:
+    world = World(2)
+    world.do(c.SetParameter(by=ROOT, name="JobRetryCount", value="0"))
+    job = world.submit(AGAIN, AGAIN, minimum=2, maximum=2)
+    offline(world)
+    assert report_stopped(world) == 2
+    assert world.record(job).state is JobState.QUEUED
+    world.do(c.RegisterNode(facts=NodeFacts(name="node9", processors=2, memory=1024), approved=True))
+    assert where(world, job) == ["node9", "node9"]
+    world.check_replay()
+
+
+def test_what_may_not_run_twice_fails_and_says_who_took_the_node_away_and_why() -> None:
+    world = World(1)
+    job = world.submit(ONCE, AGAIN)
+    offline(world, reason="it burns")
+    report_stopped(world)
+    row = world.journal.instance(job, 1, 1)
+    assert row is not None
+    assert row.message == "node node1 was taken offline by root: it burns, and it is not rerunnable"
+
+
+def test_nothing_new_of_a_running_job_goes_to_a_node_that_is_taken_offline() -> None:
+    world = World(1, 1)
+    job = world.submit(sweep(50), minimum=1, maximum=2)
+    offline(world)
+    while report_stopped(world):
+        pass
+    assert set(where(world, job)) == {"node2"}
+    assert held(world, job) == {"node2": (0,)}
+
+
+def test_a_suspended_job_goes_back_to_the_queue_and_lets_go_of_all_its_nodes() -> None:
+    world = World(1, 1)
+    job = world.submit(AGAIN, AGAIN, minimum=2, maximum=2, suspendable=True)
+    world.do(c.SuspendJob(by=ROOT, job=job))
+    world.do(*world.nodes.stopped(job))
+    assert world.record(job).state is JobState.SUSPENDED
+    offline(world)
+    assert report_stopped(world) == 2
+    assert world.record(job).state is JobState.QUEUED
+    assert not world.cluster.on_node("node1") | world.cluster.on_node("node2")
+    world.check_replay()
+
+
+def test_a_suspended_job_that_loses_a_node_it_cannot_do_without_lets_go_of_the_others() -> None:
+    world = World(1, 1)
+    job = world.submit(AGAIN, ONCE, minimum=2, maximum=2, suspendable=True, fail_on_task_failure=False)
+    world.do(c.SuspendJob(by=ROOT, job=job))
+    world.do(*world.nodes.stopped(job))
+    world.do(c.NodeVanished(node="node1"))
+    world.do(c.GiveUpNode(node="node1"))
+    report_stopped(world)
+    assert world.record(job).state is not JobState.SUSPENDED
+    assert not world.cluster.on_node("node2")
+    world.check_replay()
+
+
+def test_force_is_for_now_and_for_administrators_and_lasts_until_the_node_is_resumed() -> None:
+    world = World(1)
+    later = Instant(world.clock.now() + 60)
+    with pytest.raises(BadRequest, match="not at a date"):
+        world.do(c.DrainNode(by=ROOT, node="node1", force=True, closes=later))
+    offline(world)
+    job = world.submit(AGAIN, by=ADA)
+    world.do(c.DrainNode(by=ROOT, node="node1", reason="another word"))
+    assert world.cluster.usable("node1") == 0
+    world.do(c.ChangeNode(by=ROOT, node="node1", wish="resume"))
+    assert world.record(job).state is JobState.RUNNING
+    assert world.cluster.usable("node1") == 1
+
+
+def test_a_node_that_comes_back_smaller_gives_nobody_more_than_it_has() -> None:
+    world = World(4)
+    job = world.submit(ONCE, ONCE, minimum=2, maximum=2)
+    other = world.submit(AGAIN, AGAIN, minimum=2, maximum=2)
+    assert (held(world, job), held(world, other)) == ({"node1": (0, 1)}, {"node1": (2, 3)})
+    come_back(world, 2)
+    assert report_stopped(world) == 2  # they may run twice, and their processors are gone
+    assert world.record(other).state is JobState.QUEUED
+    world.end(job, 1)
+    world.end(job, 2)
+    assert held(world, other) == {"node1": (0, 1)}
+    world.check_replay()
+
+
+def test_what_may_not_run_twice_goes_on_oversubscribed_which_is_said_and_nothing_new_comes() -> None:
+    world = World(4)
+    low = world.submit(AGAIN, AGAIN, minimum=2, maximum=2)
+    high = world.submit(ONCE, ONCE, minimum=2, maximum=2)
+    waits = world.submit(AGAIN)
+    world.end(low, 1)
+    world.end(low, 2)
+    assert where(world, waits) == ["node1"]
+    world.end(waits, 1)
+    come_back(world, 2)
+    assert report_stopped(world) == 0
+    late = world.submit(AGAIN)
+    assert world.record(late).state is JobState.QUEUED
+    node = shown(world)
+    assert node["oversubscribed"] == [{"job": high, "processors": 2}]
+    assert (node["free"], node["used"]) == (0, 2)
+    assert [core["processor"] for core in node["cores"]] == [0, 1, 2, 3]  # type: ignore[attr-defined]
+    world.end(high, 1)
+    assert where(world, late) == ["node1"]
+    world.end(high, 2)
+    assert shown(world)["oversubscribed"] == []
+    world.check_replay()
+
+
+def test_jobs_of_whole_nodes_keep_what_is_left_of_them() -> None:
+    world = World(4)
+    job = world.submit(*[AGAIN] * 4, unit=UnitType.NODE, minimum=1, maximum=1)
+    come_back(world, 3)
+    report_stopped(world)
+    assert held(world, job) == {"node1": (0, 1, 2)}
+    world.check_replay()
+
+
+def test_all_is_right_in_the_end_in_every_small_world() -> None:
+    kinds = (AGAIN, ONCE)
+    for first, second, third, size in product(kinds, kinds, kinds, (0, 1, 2)):
+        force = not size
+        world = World(3, 1)
+        one = world.submit(first, second, minimum=1, maximum=2)
+        two = world.submit(third, sweep(3), minimum=1, maximum=2)
+        if force:
+            offline(world)
+        else:
+            come_back(world, size)
+        report_stopped(world)
+        again = {j for j in (one, two) if not any(t is ONCE for t in (first, second, third))}
+        if again or force:  # nothing goes on where it may not
+            assert all(max(n) < world.cluster.usable("node1") for n in numbers_on(world, "node1"))
+        world.check_replay()
+        world.do(c.ChangeNode(by=ROOT, node="node1", wish="resume"))
+        for _ in range(20):
+            for each in list(world.nodes.running()):
+                world.do(world.nodes.ended(each, world.clock.now(), exit_code=0))
+        assert all(world.record(job).state.is_final for job in (one, two))
+        assert world.cluster.free["node1"] == list(range(3 if force else size))
+        assert not world.cluster.overdrawn("node1")
+        world.check_replay()
+
+
+def numbers_on(world: World, node: str) -> list[tuple[int, ...]]:
+    return [
+        numbers for each in world.nodes.running() for name, numbers in each.place if name == node and numbers
+    ]
