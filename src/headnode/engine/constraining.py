@@ -19,6 +19,7 @@ from headnode.core.model.quantities import Instant, JobId
 from headnode.core.scheduling.need import memory_of
 from headnode.core.scheduling.terrain import Ground
 from headnode.core.scheduling.view import NodeView, RunningJob, Turn, View, WaitingClass
+from headnode.engine.balancing import resting
 from headnode.engine.offer import Offer, Stage
 from headnode.engine.offers import Offers
 
@@ -36,7 +37,8 @@ def constrain(view: View, offers: Offers, cluster: Cluster) -> View:
         return view
     line = _line(view, left_out, None if blocker is None else cluster.turn(blocker))
     running = [replace(job, wants=0) if job.job in still else job for job in view.running]
-    return _holding(replace(view, queue=line, running=running), firm, cluster)
+    balancing = resting(view.balancing, still)
+    return _holding(replace(view, queue=line, running=running, balancing=balancing), firm, cluster)
 
 
 def with_kept(view: View, offers: Offers, cluster: Cluster, job: JobId) -> View:

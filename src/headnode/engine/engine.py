@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from heapq import heappop
 from math import inf, nextafter
 from typing import Protocol
@@ -11,12 +12,14 @@ from msgspec.structs import replace
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.decide import decide
-from headnode.core.lifecycle.events import Event, JobRevived
+from headnode.core.lifecycle.events import Event, JobRevived, JobStarted
 from headnode.core.lifecycle.fold import apply
 from headnode.core.model.errors import Refused, Unavailable
 from headnode.core.model.quantities import NEVER, Instant
+from headnode.core.scheduling.balanced.plan import in_mode
 from headnode.core.scheduling.decision import Plan
 from headnode.core.scheduling.view import View
+from headnode.engine.balancing import Rebalancing, is_balanced
 from headnode.engine.constraining import constrain
 from headnode.engine.offers import Offers
 from headnode.engine.picture import Picture
@@ -61,7 +64,8 @@ class Engine:
         self.number = 0  # of the last event
         self.kept = 0  # of the last event in a snapshot
         self.last_plan: Plan | None = None
-        self._planned_by = ""  # the policy that made the last plan
+        self._planned_by = ""  # the policy that made the last plan, and the mode
+        self._rebalancing = Rebalancing()
         self._rest = (Instant(0.0), Instant(0.0))  # no pass from the one until the other
         self._retry_at: Instant | None = None  # when to try again what the journal could not write
         self.recover()
@@ -167,9 +171,10 @@ class Engine:
             self.last_plan = None
             self._take(withdrawals(self.cluster), now, facts)
             return
-        began = self.clock.now()
+        began, before = self.clock.now(), len(facts)
         plan = self.last_plan = self.plan(now)
-        self._planned_by = self.settings.text("SchedulingPolicy")
+        self._rebalancing.done(self.cluster, now)
+        self._planned_by = self._policy_and_mode()
         self._picture.freed, self.cluster.let_go = False, False
         for command in sift(self.offers, self._with_tries(plan, now), self.cluster, now):
             answer = self._think(command, now, facts)
@@ -180,7 +185,9 @@ class Engine:
         self.offers.hold_fast(claim.job for claim in plan.claims)
         self._picture.freed = self.offers.restless  # what was planned for those asked about is free still
         self._picture.look_at_jobs(now)  # those that started: one may end before the next pass
-        self.cluster.pass_needed = self.cluster.let_go or self.offers.restless
+        balanced = is_balanced(self.settings)  # who has just started has a share from the next pass on
+        again = balanced and any(isinstance(event, JobStarted) for event in facts[before:])
+        self.cluster.pass_needed = self.cluster.let_go or self.offers.restless or again
         spent = self.clock.now() - began
         if spent > LONG_PASS:
             log.warning(
@@ -199,16 +206,25 @@ class Engine:
     def view(self, now: Instant) -> View:
         """Return what the policy would see now."""
         settings = self.settings
-        before = self.last_plan if settings.text("SchedulingPolicy") == self._planned_by else None
+        before = self.last_plan if self._policy_and_mode() == self._planned_by else None
         if before is not None:  # its waits hold on to the view it was made from, and that to the plan before
             before = replace(before, waits={})
-        return self._picture.view(now, before=before, depth=settings.depth())
+        seen = self._picture.view(now, before=before, depth=settings.depth())
+        balancing = self._rebalancing.shown(self.cluster, now)
+        return seen if balancing is None else replace(seen, balancing=balancing)
+
+    def _policy_and_mode(self) -> str:
+        settings = self.settings
+        return f"{settings.text('SchedulingPolicy')} {settings.text('SchedulingMode')}"
+
+    def policy(self) -> Policy:
+        """Return the policy that is chosen, as the mode has it that a view is of."""
+        return partial(in_mode, self.policies[self.settings.text("SchedulingPolicy")])
 
     def plan(self, now: Instant) -> Plan:
         """Return what the policy would do now."""
         view = constrain(self.view(now), self.offers, self.cluster)
-        policy = self.policies[self.settings.text("SchedulingPolicy")]
-        return plan_with_preemption(view, policy, self.cluster)
+        return plan_with_preemption(view, self.policy(), self.cluster)
 
     def _with_tries(self, plan: Plan, now: Instant) -> Plan:
         """Return a plan with the starts on paused nodes, which policies know nothing of."""

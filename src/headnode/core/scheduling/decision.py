@@ -26,6 +26,7 @@ class Why(StrEnum):
     FILTER = "filter"  # a filter of the site does not let it, or has not answered
     PREEMPTION = "preemption"  # others are being preempted for it, or it was preempted itself
     ALTERNATIVE = "alternative"  # another request that it would do with does not help either, as it says
+    SHARE = "share"  # others give up in its favour what they have beyond their minimum
     RESERVED = "reserved"  # nodes that it could have are kept for others, or it may run on these alone
     NEVER_FITS = "never-fits"  # not with the nodes there are
 
@@ -125,6 +126,7 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
     preempts: tuple[Preempt, ...] = ()
     recalls: tuple[Recall, ...] = ()
     claims: tuple[Claim, ...] = ()  # of jobs that are neither in `starts` nor in `waits`
+    shares: Mapping[JobId, int] = {}  # in balanced mode: how many processors running jobs should have
 
     @property
     def reservation(self) -> Reservation | None:

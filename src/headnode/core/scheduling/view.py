@@ -6,18 +6,13 @@ from math import inf
 import msgspec
 
 from headnode.core.model.job import JobRequest
-from headnode.core.model.quantities import Instant, JobId, Priority
+from headnode.core.model.quantities import Instant, JobId
+from headnode.core.scheduling.balanced.sharers import Balancing
 from headnode.core.scheduling.decision import Plan
 from headnode.core.scheduling.node_view import NodeView as NodeView
 from headnode.core.scheduling.terrain import Ground, Terrain
-
-Turn = tuple[int, int, int]
-"""A job's place in the queue: (-priority, submit order, id).  Smaller goes first."""
-
-
-def turn(priority: Priority, order: int, job: JobId) -> Turn:
-    """Return the place in the queue of a job."""
-    return (-priority, order, job)
+from headnode.core.scheduling.turns import Turn as Turn
+from headnode.core.scheduling.turns import turn as turn
 
 
 class WaitingClass(msgspec.Struct, frozen=True, gc=False):
@@ -54,6 +49,7 @@ class View(msgspec.Struct, frozen=True, gc=False):
     before: Plan | None = None
     freed: bool = True
     ground: Ground | None = None  # what somebody has worked out about these nodes before
+    balancing: Balancing | None = None  # in balanced mode: how, and what jobs could use and give
 
     def terrain(self) -> Terrain:
         """Return the nodes worked out."""

@@ -1,0 +1,199 @@
+"""What running jobs have beyond their minimum: shared out, grown into, and taken from who has more than that.
+
+Jobs that could use the same nodes share what is beyond the minimum of them all.  Where nodes are not all
+alike, somebody may not reach the share: then others have what is left over, and nobody gives up what that job
+could not use.  So a pass over a balanced cluster changes nothing.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from msgspec.structs import replace
+
+from headnode.core.model.quantities import JobId
+from headnode.core.scheduling.balanced.areas import areas
+from headnode.core.scheduling.balanced.lenders import Ease, Lender, Spare
+from headnode.core.scheduling.balanced.lending import Lending
+from headnode.core.scheduling.balanced.share_out import share_out
+from headnode.core.scheduling.balanced.sharers import Balancing
+from headnode.core.scheduling.board import Fit
+from headnode.core.scheduling.decision import Grow, Reservation
+from headnode.core.scheduling.need import Need, growth_of
+from headnode.core.scheduling.placement import fit, shares
+
+
+class Growing:
+    """One sharing out.  `shares` is how many processors beyond its minimum each job should have."""
+
+    def __init__(self, lending: Lending, balancing: Balancing, reservations: Sequence[Reservation]) -> None:
+        self._lending, self._balancing = lending, balancing
+        self._reservations = reservations
+        self._lenders = sorted(lending.lenders.values(), key=lambda lender: lender.running.turn)
+        self._claims = {lender.job: lender.claim() for lender in self._lenders}
+        self._areas = areas(self._lenders, len(lending.board.free))
+        self._unused = [0] * len(lending.board.free)  # processors of each node that are of use to nobody
+        self._granted: dict[JobId, dict[int, int]] = {}
+        self._goals: dict[JobId, int] = {}
+        self._share_out({})
+        self._onto_free()
+        if self._leave_out_unused():
+            self._share_out({})
+        self.shares = dict(self._goals)
+        self._keep_own()
+        self._onto_given_up()
+        self._onto_rest()
+
+    @property
+    def lacking(self) -> bool:
+        """Whether somebody has less than its share."""
+        extra = self._lending.lenders
+        return any(self.shares[job] - extra[job].extra >= extra[job].size for job in self.shares)
+
+    def grows(self) -> Iterator[Grow]:
+        """Yield the growth that needs nobody to give anything up."""
+        for job, got in self._granted.items():
+            yield Grow(job, shares(tuple(got.items()), self._lending.board.terrain))
+
+    def _share_out(self, most: Mapping[JobId, int]) -> None:
+        """Share out what is free and what jobs have beyond their minimum; `most` caps some, in processors."""
+        for area in self._areas:
+            claims = [self._claims[lender.job] for lender in area.jobs]
+            capped = [
+                claim if lender.job not in most else claim._replace(most=most[lender.job] // claim.size)
+                for lender, claim in zip(area.jobs, claims, strict=True)
+            ]
+            there = area.free(self._lending.board, self._unused)
+            there += sum(
+                self._lending.extra[each.job] + self._lending.leaving[each.job] for each in area.jobs
+            )
+            for lender, units in zip(area.jobs, share_out(capped, there), strict=True):
+                self._goals[lender.job] = units * lender.size
+
+    def _lacks(self, lender: Lender) -> int:
+        """Return how many units a job lacks to its share."""
+        short = self._goals[lender.job] - self._lending.extra[lender.job]
+        return short // lender.size * lender.step if short >= lender.size else 0
+
+    def _in_need(self) -> list[Lender]:
+        """Return the jobs that lack something, who has least for its weight first."""
+        extra = self._lending.extra
+        lacking = [lender for lender in self._lenders if self._lacks(lender)]
+        return sorted(lacking, key=lambda each: (extra[each.job] + each.size) / each.weight)
+
+    def _keep_own(self) -> None:
+        """Let jobs that lack something keep what they were asked for, once nobody waits for it."""
+        if self._lending.asked:
+            return
+        for lender in self._lenders:
+            short = self._goals[lender.job] - self._lending.extra[lender.job]
+            if short > 0 and any(part.leaving or part.awaited for part in lender.sharer.held):
+                self._lending.keep(lender.job, short)
+
+    def _onto_free(self) -> None:
+        """Let jobs grow to their share where it is free."""
+        refused: set[tuple[object, ...]] = set()
+        for lender in self._in_need():
+            if not any(self._lending.board.free):
+                return
+            kind = _kind(lender)
+            if kind in refused:
+                continue
+            need = self._growth(lender)
+            with self._promised(lender):
+                found = None if need is None else fit(need, self._lending.board)
+            if need is None or found is None:
+                refused.add(kind)
+                continue
+            self._lending.claim(need, found, (), lender.job)
+            self._grown(lender, found)
+
+    def _growth(self, lender: Lender) -> Need | None:
+        wants = self._lacks(lender)
+        return growth_of(replace(lender.running, wants=wants), self._lending.board.terrain)
+
+    def _grown(self, lender: Lender, found: Fit) -> None:
+        got = self._granted.setdefault(lender.job, {})
+        for node, count in found:
+            got[node] = got.get(node, 0) + count
+        self._lending.extra[lender.job] += sum(count for _, count in found)
+
+    @contextmanager
+    def _promised(self, lender: Lender) -> Iterator[None]:
+        """Keep what is reserved from a job that would not give it back in time."""
+        board, numbers = self._lending.board, self._lending.board.terrain.numbers
+        kept: list[tuple[int, int]] = []
+        if lender.sharer.lasting or not self._balancing.immediate:
+            for each in self._reservations:
+                for name, count in each.allocation if lender.running.end > each.at else ():
+                    node = numbers[name.casefold()]
+                    less = min(board.free[node], count)
+                    board.free[node] -= less
+                    kept.append((node, less))
+        yield
+        for node, less in kept:
+            board.free[node] += less
+
+    def _leave_out_unused(self) -> bool:
+        """Do not count as shared what is free and was of no use to those who lack something."""
+        if not any(self._lacks(lender) for lender in self._lenders):
+            return False
+        self._unused = [max(0, count) for count in self._lending.board.free]
+        return any(self._unused)
+
+    def _onto_given_up(self) -> None:
+        """Let jobs have what others are giving up, and are asked for now because they have too much."""
+        self._onto(self._lending.above(self.shares, None))
+        if self._balancing.due:
+            if self._balancing.immediate:
+                self._onto(self._lending.above(self.shares, Ease.STOP))
+            self._onto(self._lending.above(self.shares, Ease.WAIT), patient=True)
+
+    def _onto(self, spares: Sequence[Spare], *, patient: bool = False) -> None:
+        """Let jobs that lack something claim these pieces; they grow once the processors are free."""
+        lacking = self._in_need()
+        if not spares or not lacking:
+            return
+        lending = self._lending
+        on: dict[int, list[Spare]] = {}
+        for spare in spares:
+            on.setdefault(spare.node, []).append(spare)
+        lending.lift(spares)
+        refused: set[tuple[object, ...]] = set()
+        for lender in lacking:
+            kind = _kind(lender)
+            need = None if kind in refused else self._growth(lender)
+            found = None if need is None else fit(need, lending.board)
+            if need is None or found is None:
+                refused.add(kind)
+                continue
+            there = [spare for node, _ in found for spare in on.get(node, ())]
+            lending.lower(there)
+            others = [spare for spare in there if spare.job != lender.job]
+            taken = lending.claim(need, found, others, lender.job, patient=patient)
+            if taken is not None:
+                lending.extra[lender.job] += sum(count for _, count in found)
+            gone = set(map(id, taken or ()))
+            for node, _ in found:
+                on[node] = [spare for spare in on.get(node, ()) if id(spare) not in gone]
+            lending.lift(spare for node, _ in found for spare in on[node])
+        lending.lower(spare for some in on.values() for spare in some)
+
+    def _onto_rest(self) -> None:
+        """Let others have what is free because somebody cannot reach the share: more than their own."""
+        self._unused = [0] * len(self._unused)
+        stuck: dict[JobId, int] = {}
+        while any(self._lending.board.free):
+            self._share_out(stuck)
+            self._onto_free()
+            more = [each.job for each in self._lenders if each.job not in stuck and self._lacks(each)]
+            if not more:
+                return
+            stuck |= {job: self._lending.extra[job] for job in more}
+
+
+def _kind(lender: Lender) -> tuple[object, ...]:
+    """Return what jobs have in common of whom none can grow where one cannot."""
+    need = lender.need
+    if need.single or len(need.alternatives) != 1:
+        return (lender.job,)
+    return (need.rules, need.unit, need.whole, need.memory, tuple(sorted(need.each)), lender.sharer.lasting)

@@ -1,0 +1,162 @@
+"""What a pass knows in balanced mode: who runs what where, what that could give up, and when it is due again.
+
+Source: HPC Pack cluster parameters SchedulingMode, PriorityBias, RebalancingInterval, PreemptionBalancedMode.
+"""
+
+import msgspec
+
+from headnode.core.lifecycle.cluster import Cluster
+from headnode.core.lifecycle.events import Place
+from headnode.core.lifecycle.flow import Flow
+from headnode.core.lifecycle.records import JobRecord
+from headnode.core.lifecycle.states import JobState
+from headnode.core.lifecycle.units import units_in
+from headnode.core.model.job import JobRequest, UnitType
+from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.task import SPECIAL
+from headnode.core.scheduling.balanced.share_out import Bias
+from headnode.core.scheduling.balanced.sharers import Balancing, Held, Sharer
+from headnode.engine.settings import Settings
+
+
+def is_balanced(settings: Settings) -> bool:
+    """Return whether the cluster is in balanced mode."""
+    return settings.text("SchedulingMode") == "Balanced"
+
+
+class Rebalancing:
+    """When processors were last taken from jobs that had more than their share, and who ran then."""
+
+    def __init__(self) -> None:
+        self._at = Instant(0.0)
+        self._running: frozenset[JobId] = frozenset()
+
+    def shown(self, cluster: Cluster, now: Instant) -> Balancing | None:
+        """Return what policies are shown; None in queued mode.
+
+        Cost:  O(running jobs + live instances).
+        """
+        settings = Settings(cluster.parameters)
+        if not is_balanced(settings):
+            return None
+        again = self._again(settings)
+        jobs = sorted(cluster.running)
+        return Balancing(
+            bias=Bias(settings.text("PriorityBias")),
+            immediate=settings.text("PreemptionBalancedMode") == "Immediate",
+            due=self._is_due(cluster, now, again),
+            next_due=again if now < again else Instant(now + settings.number("RebalancingInterval")),
+            sharers={job: seen for job in jobs if (seen := sharer_of(cluster, cluster.jobs[job]))},
+        )
+
+    def done(self, cluster: Cluster, now: Instant) -> None:
+        """Take note that a pass has been made, before anybody has started by it."""
+        if self._is_due(cluster, now, self._again(Settings(cluster.parameters))):
+            self._at, self._running = now, frozenset(cluster.running)
+
+    def _again(self, settings: Settings) -> Instant:
+        return Instant(self._at + settings.number("RebalancingInterval"))
+
+    def _is_due(self, cluster: Cluster, now: Instant, again: Instant) -> bool:
+        """Return whether time is up, a clock was set back, or a job has come or gone."""
+        return not self._at <= now < again or self._running != cluster.running
+
+
+def sharer_of(cluster: Cluster, record: JobRecord) -> Sharer | None:
+    """Return what a running job could use and give up; None if it has no share: a gang, or one that ends."""
+    request = cluster.request(record)
+    if record.state is not JobState.RUNNING or request.together:
+        return None
+    flow = cluster.flow(record.id)
+    if flow.run.outcome is not None:
+        return None
+    return Sharer(
+        job=record.id,
+        could_use=_could_use(cluster, flow, request),
+        held=tuple(_held(flow, request)),
+        lasting=any(not flow.spec.tasks[index].rerunnable for index in flow.ready)
+        or not flow.spec.preemptable,
+    )
+
+
+def _could_use(cluster: Cluster, flow: Flow, request: JobRequest) -> int:
+    """Return how many units its tasks use or wait for, up to its maximum."""
+    if flow.service in flow.ready:
+        return request.maximum
+    idle, unit = flow.idle(), request.unit
+    used = 0
+    for node, numbers in flow.run.allocation.items():
+        facts, free = cluster.nodes[node].facts, len(idle[node])
+        if unit is UnitType.NODE:
+            used += free < len(numbers)
+        else:
+            used += units_in(unit, len(numbers), facts) - units_in(unit, free, facts)
+    for index in flow.ready:
+        used += flow.spec.tasks[index].maximum * len(flow.run.tasks[index].queued)
+        if used >= request.maximum:
+            return request.maximum
+    return used
+
+
+def _held(flow: Flow, request: JobRequest) -> list[Held]:
+    """Return what it holds of each node that none of its tasks asks for, or that it is to give up already."""
+    named = {name.lower() for name in request.required_nodes}
+    counts = _by_ease(flow)
+    found = []
+    for node, numbers in flow.run.allocation.items():
+        recalled = flow.run.recalled.get(node, 0)
+        stays = node.lower() in named or bool(request.parts)
+        if recalled or not stays:
+            seen = _held_on(node, len(numbers), recalled, len(flow.free[node]), *counts.get(node, (0, 0)))
+            if request.exclusive or request.unit is UnitType.NODE:
+                seen = _whole(seen)
+            found.append(msgspec.structs.replace(seen, idle=0, stoppable=0) if stays else seen)
+    return found
+
+
+def _held_on(node: str, held: int, recalled: int, free: int, ending: int, stoppable: int) -> Held:
+    leaving = min(recalled, free + ending)
+    awaited = recalled - leaving
+    return Held(node, held, leaving, awaited, max(0, free - recalled), max(0, stoppable - awaited))
+
+
+def _whole(seen: Held) -> Held:
+    """Return what is held of a node that goes as a whole."""
+    if not seen.leaving and not seen.awaited:
+        return seen
+    if seen.awaited:
+        return Held(seen.node, seen.processors, awaited=seen.processors)
+    return Held(seen.node, seen.processors, leaving=seen.processors)
+
+
+def _by_ease(flow: Flow) -> dict[str, tuple[int, int]]:
+    """Return how many processors of each node are being vacated, and could be: what runs there may rerun."""
+    ending: set[Place] = set(flow.lanes)
+    fixed: set[Place] = set()
+    for index, progress in enumerate(flow.run.tasks):
+        task = flow.spec.tasks[index]
+        stays = task.kind in SPECIAL or not task.rerunnable or not flow.spec.preemptable
+        for live in progress.live.values():
+            if live.outcome is None:
+                ending.discard(live.place)
+                if stays:
+                    fixed.add(live.place)
+    found: dict[str, tuple[int, int]] = {}
+    for place in flow.lanes:
+        for node, numbers in place:
+            soon, stoppable = found.get(node, (0, 0))
+            soon += len(numbers) if place in ending else 0
+            stoppable += len(numbers) if place not in ending and place not in fixed else 0
+            found[node] = (soon, stoppable)
+    return found
+
+
+def resting(balancing: Balancing | None, jobs: set[JobId]) -> Balancing | None:
+    """Return what policies are shown while these jobs must not grow: activation filters have a say."""
+    if balancing is None or not jobs & balancing.sharers.keys():
+        return balancing
+    sharers = {
+        job: msgspec.structs.replace(seen, rests=True) if job in jobs else seen
+        for job, seen in balancing.sharers.items()
+    }
+    return msgspec.structs.replace(balancing, sharers=sharers)
