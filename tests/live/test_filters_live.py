@@ -233,6 +233,53 @@ def test_a_change_that_the_filters_pass_and_the_head_refuses_is_undone(tmp_path:
         here.head.ask("cancel_job", job=running, force=True)
 
 
+GROWTH = {
+    "exit 0": (2, ""),
+    "exit 1": (1, "exit code 1: 1 more"),
+    "exit 2": (1, "exit code 2: 1 more"),
+    "exit 3": (1, "exit code 3: 1 more"),
+    "exit 4": (1, "exit code 4: 1 more"),
+    "exit 9": (1, "exit code 9: 1 more"),
+    "kill -9 $$": (1, "a signal ended it"),
+    "sleep 1000": (1, "no answer within 1 s"),
+}
+
+
+def test_a_running_job_grows_on_nothing_but_zero_and_goes_on_whatever_its_filter_says(tmp_path: Path) -> None:
+    with real_head(tmp_path / "head", processors=2 * len(GROWTH)) as running:
+        here = Site(tmp_path, running)
+        text = 'grep -q State=.Running "$1" || exit 0\necho $5 more\n'
+        text += 'eval "$(sed -n \'s/.* Project="\\([^"]*\\)".*/\\1/p\' "$1")"\n'
+        pool = here.filter("pool", text)
+        here.set(ActivationFilterProgram=f"template=asked {pool}", ActivationFilterTimeout="1")
+        jobs = {
+            what: here.head.submit(
+                "sleep 1000", terms={"numprocessors": "1-2", "projectname": what, "jobtemplate": "asked"}
+            )
+            for what in GROWTH
+        }
+        until(lambda: all(held_by(here, job) == (1, "Running") for job in jobs.values()))
+        for job in jobs.values():
+            here.head.ask("add_tasks", job=job, tasks=[{"command": "sleep 1000"}])
+        for what, (size, told) in GROWTH.items():
+            until(lambda job=jobs[what], told=told: told in answered(here, job))  # type: ignore[misc]
+            until(lambda job=jobs[what], size=size: held_by(here, job) == (size, "Running"))  # type: ignore[misc]
+        for job in jobs.values():
+            here.head.ask("cancel_job", job=job, force=True)
+
+
+def answered(here: Site, job: int) -> str:
+    """Return all that the history of a job says of its filters."""
+    told = [each["text"] for each in here.head.ask("history", job=job)["history"]]
+    return "; ".join(each for each in told if "filter" in each)
+
+
+def held_by(here: Site, job: int) -> tuple[int, str]:
+    """Return how many processors a job holds, and its state."""
+    found = here.head.ask("job", job=job)["job"]
+    return sum(len(each["processors"]) for each in found["allocation"]), found["state"]
+
+
 def test_a_filter_is_tried_without_the_queue(tmp_path: Path) -> None:
     with site(tmp_path) as here:
         path = here.filter("names", changes_to("physics"))

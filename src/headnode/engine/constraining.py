@@ -22,6 +22,7 @@ from headnode.core.scheduling.view import NodeView, RunningJob, Turn, View, Wait
 from headnode.engine.balancing import resting
 from headnode.engine.offer import Offer, Stage
 from headnode.engine.offers import Offers
+from headnode.engine.settings import Settings
 
 
 def constrain(view: View, offers: Offers, cluster: Cluster) -> View:
@@ -141,7 +142,10 @@ def _nodes_with(nodes: Mapping[str, NodeView], firm: Sequence[Offer]) -> Mapping
 def _running_with(
     running: Sequence[RunningJob], firm: Sequence[Offer], cluster: Cluster, now: Instant
 ) -> list[RunningJob]:
-    """Return the running jobs, and with them those that hold an offer, as if they started now."""
+    """Return the running jobs, and with them those that hold an offer, as if they started now.
+
+    What is kept grows to the maximum of the job in queued mode; in balanced mode it stays at the minimum.
+    """
     growing = {offer.job: offer for offer in firm if offer.grows}
     found = [
         replace(job, allocation=_merged(job.allocation, growing[job.job].giving.shares))
@@ -149,10 +153,12 @@ def _running_with(
         else job
         for job in running
     ]
+    to_maximum = Settings(cluster.parameters).text("SchedulingMode") != "Balanced"
     for offer in firm:
         if not offer.grows:
             request = _asks(offer)
-            more = request.maximum - offer.units if offer.stage is Stage.KEPT and not request.together else 0
+            grows = to_maximum and offer.stage is Stage.KEPT and not request.together
+            more = request.maximum - offer.units if grows else 0
             found.append(
                 RunningJob(
                     job=offer.job,

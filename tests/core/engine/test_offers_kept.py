@@ -14,7 +14,7 @@ from headnode.core.model.quantities import Instant, JobId, Priority, Seconds
 from headnode.core.model.task import TaskSpec
 from headnode.core.scheduling.policies import POLICIES
 from headnode.core.scheduling.view import View
-from headnode.engine.constraining import ahead, with_kept
+from headnode.engine.constraining import ahead, constrain, with_kept
 from headnode.engine.course import run_course, to_the_limits
 from headnode.engine.offer import Stage
 
@@ -154,6 +154,19 @@ def test_what_is_kept_for_a_job_itself_is_free_where_that_is_explained() -> None
     view = told(world, keeper)
     assert view.nodes["node1"].free == 4
     assert [start.job for start in POLICIES["easy"](view).starts] == [keeper]
+
+
+@pytest.mark.parametrize(("mode", "wants"), [("Queued", 2), ("Balanced", 0)])
+def test_what_is_kept_grows_to_the_maximum_in_queued_mode_and_not_in_balanced_mode(
+    mode: str, wants: int
+) -> None:
+    world = FilteredWorld(4, everybody=False)
+    busy = one(world, 3)
+    keeper = one(world, 1, 3, template="asked")
+    world.answer(keeper, KEEP)
+    world.set(SchedulingMode=mode)
+    view = constrain(world.engine.view(world.clock.now()), world.engine.offers, world.cluster)
+    assert {job.job: job.wants for job in view.running} == {busy: 0, keeper: wants}
 
 
 def test_licences_that_are_kept_are_not_free_for_others() -> None:
