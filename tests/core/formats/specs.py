@@ -127,6 +127,7 @@ _2008_JOB = _CCS_JOB | {
     "run_time": seconds,
     "run_until_canceled": st.booleans(),
     "node_groups": several,
+    "preemptable": st.booleans(),
     "order_by": st.lists(
         st.builds(OrderKey, st.sampled_from(["memory", "processors"]), st.booleans()), max_size=2
     ).map(tuple),

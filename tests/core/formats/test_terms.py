@@ -54,6 +54,7 @@ JOB_EXAMPLES = [
     ("hold", "data", "holds", ("data",)),
     ("reservation", "Course", "reservation", "Course"),
     ("suspendable", "true", "suspendable", True),
+    ("preemptable", "false", "preemptable", False),
     ("interactive", "true", "interactive", True),
     ("together", "true", "together", True),
     ("description", "what, for; whom", "description", "what, for; whom"),

@@ -64,6 +64,7 @@ JOB_OPTIONS = (
     Option("holds", "NAME,...", "Holds, each of which must be released before it starts", ("hold",)),
     Option("reservation", "NAME", "Run in this reservation of nodes, and nowhere else; empty lifts it"),
     Option("suspendable", "", "It may be suspended, and go on later"),
+    Option("preemptable", "", "A job of higher priority may be given what it holds; false: none may"),
     Option("interactive", "", "Its program runs in a terminal: come to it with 'hn job shell --job ID'"),
     Option("together", "", "All tasks start at the same time, or none"),
     Option("description", "TEXT", "What the job is for"),

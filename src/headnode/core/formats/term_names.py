@@ -84,6 +84,7 @@ JOB_TERMS: dict[str, Term] = {
     "hold": Term("as /holds", same_as="holds"),
     "reservation": Term("name of the reservation of nodes in which it runs, and nowhere else"),
     "suspendable": Term("it may be suspended, and go on later", True),
+    "preemptable": Term("a job of higher priority may be given what it holds", True),
     "interactive": Term("its program runs in a terminal, which `hn job shell --job ID` comes to", True),
     "together": Term("all tasks start at the same time, or none", True),
     "description": Term("what the job is for, in your own words"),

@@ -93,6 +93,7 @@ _JOB: Mapping[str, tuple[str, Read]] = {
     "jobgroup": ("job_group", TEXT.read),
     "together": ("together", FLAG.read),
     "suspendable": ("suspendable", FLAG.read),
+    "preemptable": ("preemptable", FLAG.read),
     "reservation": ("reservation", TEXT.read),
     "interactive": ("interactive", FLAG.read),
     "holds": ("holds", NAMES.read),

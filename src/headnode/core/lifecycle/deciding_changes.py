@@ -32,6 +32,7 @@ IN_PLACE_WHEN_QUEUED = frozenset(
         "end_by",
         "reservation",
         "suspendable",
+        "preemptable",
         "notify_on_start",
         "notify_on_completion",
         "email",
@@ -49,7 +50,7 @@ BY_CONFIGURING_WHEN_QUEUED = frozenset(
 )  # fmt: skip
 WHEN_RUNNING = frozenset(
     {"project", "run_time", "name", "run_until_canceled", "priority", "notify_on_completion", "email",
-     "hold_until", "tasks", "end_by", "suspendable"}
+     "hold_until", "tasks", "end_by", "suspendable", "preemptable"}
 )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from headnode.core.model.user import User
 OPERATORS_CHANGE = frozenset(
     {
         "priority", "name", "description", "project", "run_time", "hold_until", "end_by", "suspendable",
+        "preemptable",
         "unit", "minimum", "maximum", "exclusive", "single_node", "licences", "node_groups", "node_group_op",
         "requested_nodes", "excluded_nodes", "order_by", "minimum_memory", "maximum_memory",
         "minimum_processors_per_node", "maximum_processors_per_node",

@@ -221,7 +221,7 @@ JOB_ROWS: tuple[Row, ...] = (
     kept("ServiceName", _HPC + "ServiceName"),
     kept("CanGrow", _HPC + "CanGrow"),
     kept("CanShrink", _HPC + "CanShrink"),
-    kept("Preemptable", _HPC + "Preemptable"),
+    Row(field="preemptable", hpc="Preemptable", value=FLAG, source=_HPC + "Preemptable"),
     kept("RequiredNodes", _HPC + "RequiredNodes (2008)"),
     kept("Pool", _HPC + "Pool (2008 R2)", since=HPC),
 )

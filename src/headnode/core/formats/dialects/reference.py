@@ -72,6 +72,7 @@ _JOB_WISHES: dict[str, JobSpec] = {
     "reservation of nodes": replace(_JOB, reservation="course"),
     "deadline": replace(_JOB, end_by=Instant(2_000_000_000.0)),
     "may be suspended": replace(_JOB, suspendable=True),
+    "may not be preempted": replace(_JOB, preemptable=False),
     "a program in a terminal": replace(_JOB, interactive=True),
     "features of nodes": replace(_JOB, needs=NodeNeeds(features=(("gpu",), ("big",)))),
     "one of several features": replace(_JOB, needs=NodeNeeds(features=(("gpu", "big"),))),

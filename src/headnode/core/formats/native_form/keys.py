@@ -188,6 +188,7 @@ JOB_ROWS = by_key(
         example="course",
     ),
     Row(key="suspendable", value=FLAG, help="it may be suspended, and go on later"),
+    Row(key="preemptable", value=FLAG, help="a job of higher priority may be given what it holds"),
     Row(key="interactive", value=FLAG, help="its one program runs in a terminal that somebody comes to"),
     Row(
         key="resource_limits",
@@ -321,7 +322,7 @@ MEANT = {
         "after_failure": "afternotok on_failure",
         "after_exit": "afterany on_exit",
         "after_start": "on_start",
-        "suspendable": "preemptable preemptible",
+        "preemptable": "preemptible preempt requeueable",
         ALTERNATIVES: "alternative otherwise",
         "processors_per_node": "ppn cores_per_node cpus_per_node",
         "licences": "license licenses licence",

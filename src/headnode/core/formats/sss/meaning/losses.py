@@ -13,6 +13,7 @@ from headnode.core.model.task import TaskSpec
 UNSAID_OF_JOB: Mapping[str, str] = {
     "exclusive": "other jobs may share the nodes",
     "run_until_canceled": "the job ends with its tasks",
+    "preemptable": "jobs of higher priority may be given what it holds",
     "order_by": "nodes are taken in any order",
     "maximum_processors_per_node": "nodes may be larger",
     "process_memory": "processes have no memory of their own",
