@@ -9,7 +9,14 @@ from asked_filters import FilteredWorld
 from worlds import ADA, BOB, ROOT, World
 
 from headnode.core.filtering.activation import Verdict
-from headnode.core.lifecycle import arrows, fold_filters, fold_instances, fold_nodes, fold_suspension
+from headnode.core.lifecycle import (
+    arrows,
+    fold_filters,
+    fold_instances,
+    fold_nodes,
+    fold_preemption,
+    fold_suspension,
+)
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle import fold as folding
 from headnode.core.lifecycle.events import JobCreated
@@ -298,9 +305,42 @@ class Player:
         self.world.do(c.SetParameter(by=ROOT, name="SchedulingPolicy", value=value))
 
 
+class Preempting(Player):
+    """Lets jobs be preempted by others, in every way, and be asked for what they hold by nobody."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        kind, parts = self.random.choice((("Immediate", "no"), ("Immediate", "yes"), ("Graceful", "no")))
+        self.world.do(c.SetParameter(by=ROOT, name="PreemptionType", value=kind))
+        self.world.do(c.SetParameter(by=ROOT, name="TaskImmediatePreemption", value=parts))
+
+    def step(self) -> None:
+        if self.random.random() < 0.05:
+            with contextlib.suppress(Refused):
+                self.recall()
+        super().step()
+
+    def recall(self) -> None:
+        record = self.world.cluster.jobs.get(self.started_job())
+        if record is None:
+            return
+        held = record.run.allocation if record.run else {}
+        shares = tuple((node, self.random.randint(0, len(numbers))) for node, numbers in held.items())
+        now = self.random.random() < 0.5
+        self.world.do(c.RecallProcessors(job=record.id, shares=shares, immediate=now))
+
+
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_any_history_keeps_every_invariant_and_replays_to_the_same_state(seed: int) -> None:
     player = Player(seed)
+    for _ in range(STEPS):
+        player.step()
+    player.world.check_replay()
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_any_history_with_preemption_keeps_every_invariant_and_replays_to_the_same_state(seed: int) -> None:
+    player = Preempting(seed)
     for _ in range(STEPS):
         player.step()
     player.world.check_replay()
@@ -416,11 +456,10 @@ def test_every_arrow_of_the_three_life_cycles_is_taken(monkeypatch: pytest.Monke
         for module in modules:
             monkeypatch.setattr(module, name, watched)
 
-    spy("job_target", folding, fold_filters, fold_instances, fold_suspension)
+    spy("job_target", folding, fold_filters, fold_instances, fold_preemption, fold_suspension)
     spy("instance_target", fold_instances)
     spy("node_target", fold_nodes)
-    for seed in range(SEEDS):
-        player = Player(seed)
+    for player in [*map(Player, range(SEEDS)), *map(Preempting, range(6))]:
         for _ in range(STEPS):
             player.step()
     tour_of_a_node(World(1))

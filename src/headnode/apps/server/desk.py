@@ -20,6 +20,7 @@ from headnode.apps.server.network import Network
 from headnode.apps.server.not_yet import Site
 from headnode.apps.server.notifying import Notices
 from headnode.apps.server.outlooks import Outlooks
+from headnode.apps.server.preemption_reasons import preemption_reasons
 from headnode.apps.server.roles import Roles
 from headnode.apps.server.runs import Run
 from headnode.apps.server.watching import Watchers
@@ -146,6 +147,7 @@ class Desk:
         if not waits:
             return ""
         reasons = self.waits_outside(record) or self.missing_to_go_on(record)
+        reasons = reasons or preemption_reasons(self.engine.last_plan, record)
         if reasons:
             return reasons[0].text
         wait = (

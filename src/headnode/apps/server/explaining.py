@@ -9,6 +9,7 @@ from headnode.apps.server.desk import Desk
 from headnode.apps.server.expecting import expected_start
 from headnode.apps.server.filter_reasons import kept_for_others
 from headnode.apps.server.lookups import Found
+from headnode.apps.server.preemption_reasons import preemption_reasons
 from headnode.apps.server.verbs_groups import relations
 from headnode.apps.server.ways import (
     Way,
@@ -55,12 +56,14 @@ async def explain_job(desk: Desk, by: User, wish: w.JobWish) -> Object:
         return answer
     answer["tasks"] = _waiting_tasks(desk, found)
     answer["dependencies"] = relations(desk, found)["dependencies"]
+    preempted = [reason_object(each) for each in preemption_reasons(desk.engine.last_plan, found.record)]
     if found.record.state.is_queued:
         answer |= await _queued(desk, by, found)
     elif found.record.state in (JobState.SUSPENDED, JobState.VALIDATING):
         answer["reasons"] = [reason_object(reason) for reason in desk.waits_outside(found.record)]
     elif found.record.state is JobState.CONFIGURING:
         answer |= await _draft(desk, by, found)
+    answer["reasons"] = [*preempted, *answer["reasons"]]
     return answer | {"deadline": deadline_object(found.spec, answer)}
 
 

@@ -36,6 +36,10 @@ def sentence(event: Event) -> str:
             return f"Allocation reduced by {_cores(place)}" + (f": {message}" if message else "")
         case e.AllocationLost(removed=place, message=message):
             return f"Lost {_cores(place)}: {message}" if place else message[:1].upper() + message[1:]
+        case e.ProcessorsRecalled(processors=()):
+            return "Job is not being preempted any more"
+        case e.ProcessorsRecalled(processors=shares, for_jobs=jobs, message=message):
+            return (_preempted(jobs) if jobs else message[:1].upper() + message[1:]) + f": {_counted(shares)}"
         case e.NodesCleaning(nodes=nodes, message=message):
             return f"Epilog on {', '.join(nodes)}" + (f": {message}" if message else "")
         case _:
@@ -62,6 +66,8 @@ def _waiting(event: Event) -> str:
 
 def _stopping(event: Event) -> str:
     match event:
+        case e.JobEnding(requeue=True, preempted_by=other) if other:
+            return _preempted((other,))
         case e.JobEnding(requeue=True, by=by):
             return f"Requeue requested by {by}"
         case e.JobEnding(outcome="finished", by=""):
@@ -93,7 +99,13 @@ def _until(at: Instant | None) -> str:
     return f", until {datetime.fromtimestamp(at, UTC).astimezone().isoformat(timespec='seconds')}"
 
 
+def _preempted(jobs: tuple[int, ...]) -> str:
+    return f"Job is being preempted by job{'s' if len(jobs) > 1 else ''} {', '.join(map(str, jobs))}"
+
+
 def _cores(place: Place) -> str:
-    return ", ".join(
-        f"{node} with {len(numbers)} core{'s' if len(numbers) != 1 else ''}" for node, numbers in place
-    )
+    return _counted(tuple((node, len(numbers)) for node, numbers in place))
+
+
+def _counted(shares: tuple[tuple[str, int], ...]) -> str:
+    return ", ".join(f"{node} with {count} core{'s' if count != 1 else ''}" for node, count in shares)

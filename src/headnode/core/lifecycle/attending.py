@@ -94,7 +94,9 @@ def _leave_allocation(cluster: Cluster, record: JobRecord, run: Run, now: Instan
         outcome = run.outcome or "canceled"
         return [e.JobEnded(at=now, job=record.id, outcome=outcome, message=record.message)]
     if run.forgiven or run.returns < job_retries(cluster):
-        return [e.JobReturned(at=now, job=record.id, message=record.message, forgiven=run.forgiven)]
+        by = next(iter(run.recalled_for), 0) if run.forgiven else 0
+        message, free = record.message, run.forgiven
+        return [e.JobReturned(at=now, job=record.id, message=message, preempted_by=by, forgiven=free)]
     message = f"{record.message}, after {run.returns} returns to the queue"
     return [
         *cancel_queued(record, run.tasks, now, message),

@@ -208,7 +208,8 @@ def give_up(cluster: Cluster, record: JobRecord, now: Instant) -> list[Event]:
     events = released_first(record, [shrunk], flow)
     if last and events == [shrunk]:
         by = next(iter(run.recalled_for), 0)
-        return [e.JobReturned(at=now, job=record.id, message=_returned(run), preempted_by=by)]
+        why = _returned(run)
+        return [e.JobReturned(at=now, job=record.id, message=why, preempted_by=by, forgiven=not by)]
     return events
 
 

@@ -174,6 +174,7 @@ def _started(cluster: Cluster, event: e.JobStarted) -> None:
     run.allocation, run.parts = dict(event.allocation), event.parts
     run.usage.begin(run.allocation)
     run.started, run.ended, run.backfilled = event.at, None, event.backfilled
+    run.gave_way_to = 0
     run.starts, run.stood_still = run.starts + 1, Seconds(0.0)
     run.stays, run.refused, run.hurried = {}, {}, False
     hooks.enter(run, event.readied)
@@ -355,6 +356,7 @@ def _returned(cluster: Cluster, event: e.JobReturned) -> None:
     suspension.end_suspension(run, event.at)
     run.usage.end(run.started, run.stood_still, event.at)
     run.returns += not (event.preempted_by or event.forgiven)
+    run.gave_way_to = event.preempted_by
     _back_in_queue(cluster, record, run, state, event.message)
 
 

@@ -155,6 +155,7 @@ class Run(msgspec.Struct):
     recalled: dict[str, int] = {}  # by node, how many processors it is still to give up as they become idle
     recalled_for: tuple[int, ...] = ()  # the jobs that are to have them
     preempted_by: int = 0  # while it ends to go back to the queue: the job that is to have what it holds
+    gave_way_to: int = 0  # in the queue: the job by which it was preempted
 
     @property
     def places(self) -> dict[str, tuple[int, ...]]:

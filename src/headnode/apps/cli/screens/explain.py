@@ -33,7 +33,7 @@ def page(told: "Told", job: "Told", *, now: float, width: int = WIDE, dry_run: b
         "\n".join(
             line for key, value in numbers(told, job, now) for line in laid_out(value, width, f"  {key:<10} ")
         ),
-        section("Why it would wait" if dry_run else "Why it waits", first, width),
+        section(_heading(job, dry_run=dry_run), first, width),
         section("Let go, it would wait because", then, width),
         _changes(told, now, width),
         section("It depends on", _dependencies(told.get("dependencies") or ()), width),
@@ -59,6 +59,12 @@ def _headline(told: "Told", job: "Told", now: float, *, dry_run: bool) -> str:
         under = f" with alternative {alternative(job)} of its request" if job.get("option") else ""
         return f"{who} has been running for {since}{under}."
     return f"{who} is {state.lower()}{_when(told, now)}."
+
+
+def _heading(job: "Told", *, dry_run: bool) -> str:
+    if job["state"] == "Running":
+        return "What others have of it"
+    return "Why it would wait" if dry_run else "Why it waits"
 
 
 def _would(told: "Told", now: float) -> str:
