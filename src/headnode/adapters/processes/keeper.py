@@ -1,36 +1,50 @@
 """The keeper of a program that must run once, whatever becomes of the agent that wants it run.
 
-It reads an order from standard input, a JSON object, and leaves the outcome in a file, a JSON line: exit code
-or signal, or null where the program took too long or could not be started, and the last words.  The file
-appears locked and stays locked while the keeper lives, so another agent can tell: no file, nothing has run;
-locked, it runs; a line, it has ended; neither, the keeper was killed.
-Standard library only: it is started for each program.
+It reads an order from standard input and leaves the outcome in a file.  The file appears locked and stays
+locked while the keeper lives, so another agent can tell: no file, nothing has run; locked, it runs; whole, it
+has ended; neither, the keeper was killed.  Orders and outcomes are fields that each end with a zero byte:
+
+order    the path of the outcome, patience in seconds, bytes of last words, what the program reads, the
+         number of its arguments, these, and the variables of its environment as NAME=VALUE
+outcome  what `os.waitstatus_to_exitcode` says, empty where it had to be killed or could not be started;
+         why not; the last words, in which a zero byte is another character
+
+Standard library only, and of that only what costs nothing: it is started for each program, and json alone
+would double what that costs.
 """
 
-import contextlib
 import fcntl
-import json
 import os
 import select
-import signal
-import subprocess
 import sys
 import time
-from pathlib import Path
-from typing import Any
 
 _CHUNK = 65536  # bytes
+_KILL = 9
+_ANSWERED_AS_USUAL = (13, 25)  # SIGPIPE and SIGXFSZ, which Python ignores
+_END = b"\0"
+
+
+class Order:
+    """What to run, and how."""
+
+    def __init__(self, data: bytes) -> None:
+        fields = data.split(_END)[:-1]
+        self.outcome = os.fsdecode(fields[0])
+        self.patience, self.most, self.question = float(fields[1]), int(fields[2]), fields[3]
+        count = int(fields[4])
+        self.argv, variables = fields[5 : 5 + count], fields[5 + count :]
+        self.environment = dict(each.split(b"=", 1) for each in variables)
 
 
 def main() -> None:
     """Run the program of the order, unless its outcome is there or somebody else runs it."""
-    data = sys.stdin.buffer.read()
-    if not data.endswith(b"\n"):
-        return  # who wanted this is gone before he had said it all; the next one says it again
-    order = json.loads(data)
-    outcome = _lock(order["outcome"])
+    order = Order(sys.stdin.buffer.read())
+    outcome = _lock(order.outcome)
     if outcome is not None:
-        os.write(outcome, json.dumps(_run(order)).encode() + b"\n")
+        status, why, said = _run(order)
+        fields = ("" if status is None else str(status)).encode(), why.encode(), said.replace(_END, b"?")
+        os.write(outcome, b"".join(field + _END for field in fields))
 
 
 def _lock(path: str) -> int | None:
@@ -43,56 +57,58 @@ def _lock(path: str) -> int | None:
     except FileExistsError:
         return None
     finally:
-        Path(scratch).unlink(missing_ok=True)
+        os.unlink(scratch)  # noqa: PTH108 - a Path costs more than all the rest
     return file
 
 
-def _run(order: dict[str, Any]) -> dict[str, Any]:
+def _run(order: Order) -> tuple[int | None, str, bytes]:
+    """Run the program; return how it ended, or why not, and its last words."""
+    (read, ours), (output, theirs) = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
+    files = [(os.POSIX_SPAWN_DUP2, file, number) for number, file in enumerate((read, theirs, theirs))]
     try:
-        ours, theirs = os.pipe2(os.O_CLOEXEC)
-        process = subprocess.Popen(
-            order["program"], env=order["environment"], cwd="/", start_new_session=True,
-            stdin=subprocess.PIPE, stdout=theirs, stderr=theirs,
-        )  # fmt: skip
-    except (OSError, ValueError) as error:
-        return {"status": None, "why": f"cannot be run: {error}", "said": ""}
+        process = os.posix_spawn(
+            order.argv[0],
+            order.argv,
+            order.environment,
+            file_actions=files,
+            setsid=True,
+            setsigdef=_ANSWERED_AS_USUAL,
+        )
+    except OSError as error:
+        return None, f"cannot be run: {os.strerror(error.errno or 0).lower()}", b""
+    os.close(read)
     os.close(theirs)
-    status, said = _ended(process, ours, order)
-    why = "" if status is not None else f"did not end within {order['patience']:g} s"
-    return {"status": status, "why": why, "said": said.decode(errors="replace")}
+    status, said = _ended(process, ours, output, order)
+    return status, "" if status is not None else f"did not end within {order.patience:g} s", said
 
 
-def _ended(
-    process: "subprocess.Popen[bytes]", output: int, order: dict[str, Any]
-) -> tuple[int | None, bytes]:
+def _ended(process: int, question: int, output: int, order: Order) -> tuple[int | None, bytes]:
     """Return how it ended, None if it had to be killed, and its last words.
 
     What it leaves behind may hold the pipe open, and that must hold up nothing.
     """
-    ended = os.pidfd_open(process.pid)
-    question, said = order["question"].encode(), b""
-    until = time.monotonic() + order["patience"]
-    if process.stdin is not None:
-        os.set_blocking(process.stdin.fileno(), False)
+    ended = os.pidfd_open(process)
+    unsaid, said = order.question, b""
+    os.set_blocking(question, False)
     os.set_blocking(output, False)
-    reading, over = [output, ended], False
+    until = time.monotonic() + order.patience
+    reading, writing, over = [output, ended], [question], False
     while not over and (left := until - time.monotonic()) > 0:
-        writing = [process.stdin] if process.stdin is not None and not process.stdin.closed else []
         ready, able, _ = select.select(reading, writing, [], left)
-        if able and process.stdin is not None:
-            question = _say(process.stdin.fileno(), question)
-            if not question:
-                process.stdin.close()
+        if able:
+            unsaid = _say(question, unsaid)
+            if not unsaid:
+                os.close(question)
+                writing = []
         if output in ready:
-            said, goes_on = _hear(output, said, order["most"])
+            said, goes_on = _hear(output, said, order.most)
             reading = reading if goes_on else [ended]
         over = ended in ready
     if not over:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-    status = process.wait()
-    said, _ = _hear(output, said, order["most"])
-    return (status if over else None), said
+        os.killpg(process, _KILL)  # it is our child and was not waited for: there is such a group
+    _, status = os.waitpid(process, 0)
+    said, _ = _hear(output, said, order.most)
+    return (os.waitstatus_to_exitcode(status) if over else None), said
 
 
 def _say(pipe: int, text: bytes) -> bytes:
@@ -110,7 +126,3 @@ def _hear(pipe: int, said: bytes, most: int) -> tuple[bytes, bool]:
     except BlockingIOError:
         return said, True
     return (said + piece)[-most:], bool(piece)
-
-
-if __name__ == "__main__":
-    main()

@@ -2,14 +2,13 @@
 
 import asyncio
 import fcntl
-import json
 import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import msgspec
 
@@ -22,6 +21,7 @@ _KEEPER = (
     "from headnode.adapters.processes.keeper import main; main()"
 )
 _LOOK = 0.05  # seconds between two looks whether a keeper of an earlier agent has ended
+_FIELDS = 3  # of an outcome
 MOST_SAID = 4096  # bytes of a program's last words
 MOST_KILLED = 3  # keepers, one after the other, until a program is not tried again
 
@@ -96,15 +96,25 @@ async def _ended(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _order(kept: Kept, outcome: Path) -> bytes:
-    order: dict[str, Any] = {
-        "program": shlex.split(kept.program),
-        "environment": {**base_environment(os.geteuid()), **kept.environment},
-        "patience": kept.patience,
-        "most": MOST_SAID,
-        "question": kept.question,
-        "outcome": str(outcome),
-    }
-    return json.dumps(order).encode() + b"\n"
+    """Return the order as `keeper` has it.
+
+    Raises:  ValueError when the program is not written as a shell would read it, or holds a zero byte.
+    """
+    argv = shlex.split(kept.program)
+    around = {**base_environment(os.geteuid()), **kept.environment}
+    variables = [f"{name}={value}" for name, value in around.items()]
+    fields = [
+        str(outcome),
+        str(kept.patience),
+        str(MOST_SAID),
+        kept.question,
+        str(len(argv)),
+        *argv,
+        *variables,
+    ]
+    if any("\0" in field for field in fields):
+        raise ValueError("a zero byte is in what it is to be run with")
+    return b"".join(os.fsencode(field) + b"\0" for field in fields)
 
 
 async def _unlocked(outcome: Path) -> None:
@@ -123,19 +133,19 @@ def _is_locked(outcome: Path) -> bool:
     return False
 
 
-def _read(outcome: Path) -> dict[str, Any] | None:
-    """Return what a keeper wrote; None when it wrote nothing whole."""
+def _read(outcome: Path) -> list[bytes] | None:
+    """Return the fields that a keeper wrote; None when it did not write all."""
     try:
-        line = outcome.read_bytes()
-        return dict(json.loads(line)) if line.endswith(b"\n") else None
-    except (FileNotFoundError, ValueError, TypeError):
+        fields = outcome.read_bytes().split(b"\0")
+    except FileNotFoundError:
         return None
+    return fields[:-1] if len(fields) == _FIELDS + 1 else None
 
 
-def told_of(kept: Kept, told: Mapping[str, Any]) -> Ran:
+def told_of(kept: Kept, told: Sequence[bytes]) -> Ran:
     """Return in words what a keeper wrote."""
-    said, status = str(told.get("said", "")).encode(), told.get("status")
+    status, why, said = told
     named = f"{kept.called} {kept.program!r}"
-    if isinstance(status, int):
-        return Ran(said, how_it_ended(named, status), status=status)
-    return Ran(said, f"{named} {told.get('why', 'did not end')}")
+    if not status:
+        return Ran(said, f"{named} {why.decode(errors='replace')}")
+    return Ran(said, how_it_ended(named, int(status)), status=int(status))

@@ -77,6 +77,8 @@ def detailed_job(record: JobRecord, spec: JobSpec, pending_reason: str, history:
         "end_by": spec.end_by,
         "reservation": spec.reservation,
         "waits_for": list(record.waits_for),
+        "unready": list(run.unready) if run else [],
+        "cleaning": list(run.cleaning) if run else [],
     }
 
 

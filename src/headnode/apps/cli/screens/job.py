@@ -85,7 +85,10 @@ def _course(job: "Job") -> dict[str, str]:
         "Suspended For": span(job["suspended_for"]) if job.get("suspended_for") else "",
         "Depends On": "\n".join(_dependency(one) for one in job.get("dependencies") or ()),
         "Needed By": "\n".join(_dependency(one) for one in job.get("dependents") or ()),
+        "Prolog On": ", ".join(job.get("unready") or ()),
+        "Epilog On": ", ".join(job.get("cleaning") or ()),
         "Backfilled": "True" if job.get("backfilled") else "",
+        "Share": f"{counted(job['share'], 'processor')} in balanced mode" if job.get("share") else "",
         "Pending Reason": job["pending_reason"],
         "Message": job["message"],
     }
