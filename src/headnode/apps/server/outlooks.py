@@ -10,6 +10,7 @@ from headnode.apps.server.lookout import Lookout
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.events import Event
 from headnode.core.model.errors import Unavailable
+from headnode.core.scheduling.balanced.plan import minimums_only
 from headnode.core.scheduling.policies import POLICIES
 from headnode.engine.constraining import ahead
 from headnode.engine.engine import Engine
@@ -90,7 +91,7 @@ class Outlooks:
         engine, began, waiting = self._engine, time.monotonic(), self._waiting
         self._waiting = []
         policy = engine.settings.text("SchedulingPolicy")
-        view = ahead(engine.view(engine.clock.now()), engine.offers, engine.cluster)
+        view = minimums_only(ahead(engine.view(engine.clock.now()), engine.offers, engine.cluster))
         situation = self.foreseer.situation(engine.cluster, view, engine.last_plan, policy)
         try:
             outlook = await self._see(situation)

@@ -95,6 +95,7 @@ async def cluster(desk: Desk, by: User, wish: w.Wish) -> Object:
             "started": desk.started,
             "jobs": count_by_state(desk.cluster, ended),
             "policy": desk.engine.settings.text("SchedulingPolicy"),
+            "mode": desk.engine.settings.text("SchedulingMode"),
             **_plug_ins(desk),
             "notices": _notices(desk),
             "licence_trouble": desk.licences.problem,

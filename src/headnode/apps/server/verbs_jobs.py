@@ -225,7 +225,9 @@ async def job(desk: Desk, by: User, wish: w.JobWish) -> Object:  # noqa: ARG001 
     reason = desk.pending_reason(found.record)
     shown = show.detailed_job(found.record, found.spec, reason, told)
     predicted = prediction_object(desk.predictions.prediction(found.record.id))
-    more = {"expected": expected_object(desk, found.record), "prediction": predicted}
+    plan = desk.engine.last_plan
+    share = None if plan is None or found.ended else plan.shares.get(found.record.id)
+    more = {"expected": expected_object(desk, found.record), "prediction": predicted, "share": share}
     return {"job": shown | more | relations(desk, found)}
 
 

@@ -10,6 +10,7 @@ import msgspec
 
 from headnode.apps.server.desk import Desk
 from headnode.core.model.quantities import NEVER, Instant, JobId
+from headnode.core.scheduling.balanced.plan import minimums_only
 from headnode.core.scheduling.counterfactuals.axes import Room
 from headnode.core.scheduling.counterfactuals.search import Found, searching
 from headnode.core.scheduling.counterfactuals.subject import Subject, with_job, without
@@ -49,7 +50,7 @@ async def picture_with(desk: Desk, subject: Subject) -> Picture:
     Cost:  one pass, in a thread.
     """
     view = with_job(without(view_now(desk, subject.job), subject), subject)
-    policy = desk.engine.policies[desk.engine.settings.text("SchedulingPolicy")]
+    policy = desk.engine.policy()
     async with desk.searching:
         began = time.monotonic()
         plan = await asyncio.to_thread(policy, view)
@@ -96,7 +97,7 @@ def _run_ahead(picture: Picture) -> Instant | None:
         if (turns := tuple(turn for turn in waiting.turns if turn <= subject.turn))
     ]
     end = time.monotonic() + MOST_RUNNING_AHEAD
-    ahead = msgspec.structs.replace(view, queue=queue)
+    ahead = minimums_only(msgspec.structs.replace(view, queue=queue))
     course = run_course(ahead, picture.policy, {}, to_the_limits(ahead), lambda: time.monotonic() > end)
     return known(course.starts.get(subject.job, NEVER))
 

@@ -31,6 +31,7 @@ def view(cluster: "Mapping[str, Any]") -> dict[str, str]:
         "Version": cluster["version"],
         "Started": instant(cluster["started"]),
         "Policy": _policy(cluster),
+        "Mode": cluster.get("mode", ""),
         **_plug_ins(cluster),
         "Nodes": _counts(cluster["nodes"]),
         "Processors": _processors(cluster["processors"]),

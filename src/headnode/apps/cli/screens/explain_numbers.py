@@ -24,6 +24,7 @@ def numbers(told: "Told", job: "Told", now: float) -> "Iterator[tuple[str, str]]
         "promised": _promised(told),
         "deadline": _deadline(told),
         "holds": _holds(job),
+        "share": f"{counted(job['share'], 'processor')} in balanced mode" if job.get("share") else "",
         "ends by": _ends(job, now),
         "tasks": tasks_in_words(job["tasks"]) if job["tasks"]["total"] else "none",
     }

@@ -34,6 +34,43 @@ def modest(request: JobRequest) -> JobRequest:
     return replace(own, others=tuple(map(modest, request.others))) if request.others else own
 
 
+def modest_classes(view: View) -> list[WaitingClass]:
+    """Return the queue; those who differ only in what they would like to have are one class."""
+    found: dict[JobRequest, WaitingClass] = {}
+    for each in view.queue:
+        asks = modest(each.request)
+        known = found.get(asks)
+        turns = each.turns if known is None else sorted(chain(known.turns, each.turns))
+        found[asks] = WaitingClass(asks, turns)
+    return list(found.values())
+
+
+def as_if_given_up(view: View, lending: Lending, hardest: Ease) -> View:
+    """Return the view as if jobs had given up what takes no more than this, and nobody wanted more."""
+    spares = list(lending.left(hardest))
+    running = [replace(job, wants=0) if job.wants else job for job in view.running]
+    plain = replace(view, balancing=None, queue=modest_classes(view), running=running)
+    if not spares:
+        return plain
+    terrain = lending.board.terrain
+    given: dict[JobId, dict[int, int]] = {}
+    for spare in spares:
+        mine = given.setdefault(spare.job, {})
+        mine[spare.node] = mine.get(spare.node, 0) + spare.processors
+    lending.lift(spares)
+    nodes = _with_board(view, lending, {spare.node for spare in spares})
+    free = lending.board.licences
+    licences = {feature: (total, free[feature]) for feature, (total, _) in view.licences.items()}
+    lending.lower(spares)
+    return replace(
+        plain,
+        nodes=nodes,
+        running=[_without(job, given.get(job.job), terrain) for job in running],
+        licences=licences,
+        ground=Ground(nodes, terrain),
+    )
+
+
 class Minimums:
     """One pass over those who wait.  `inner` is the plan of the policy of the queue."""
 
@@ -41,9 +78,9 @@ class Minimums:
         self._view, self._lending, self._terrain = view, lending, lending.board.terrain
         self._hardest = Ease.STOP if immediate else Ease.READY
         self._asks = {each.request: modest(each.request) for each in view.queue}
-        self._classes = self._modest_classes()
+        self._classes = modest_classes(view)
         self._policy = policy
-        self.inner: Plan = policy(self._as_if_given_up(self._hardest))
+        self.inner: Plan = policy(as_if_given_up(view, lending, self._hardest))
         self.starts: list[Start] = []
         self.claims: list[Claim] = []
         self._late: dict[JobRequest, Reason] = {}  # of those who wait until tasks end, by what they ask for
@@ -51,43 +88,6 @@ class Minimums:
         self._some_day = self._plan_for_some_day()
         self._place_all()
         self._ask_patiently()
-
-    def _modest_classes(self) -> list[WaitingClass]:
-        """Return the queue; those who differ in what they would like to have only are one class."""
-        found: dict[JobRequest, WaitingClass] = {}
-        for each in self._view.queue:
-            asks = self._asks[each.request]
-            known = found.get(asks)
-            turns = each.turns if known is None else sorted(chain(known.turns, each.turns))
-            found[asks] = WaitingClass(asks, turns)
-        return list(found.values())
-
-    def _as_if_given_up(self, hardest: Ease) -> View:
-        """Return the view as it would be if running jobs had given up what takes no more than this."""
-        view, lending = self._view, self._lending
-        spares = list(lending.left(hardest))
-        running = [replace(job, wants=0) if job.wants else job for job in view.running]
-        if not spares:
-            return replace(view, balancing=None, queue=self._classes, running=running)
-        given: dict[JobId, dict[int, int]] = {}
-        for spare in spares:
-            mine = given.setdefault(spare.job, {})
-            mine[spare.node] = mine.get(spare.node, 0) + spare.processors
-        lending.lift(spares)
-        nodes = _with_board(view, lending, {spare.node for spare in spares})
-        licences = {
-            feature: (total, lending.board.licences[feature]) for feature, (total, _) in view.licences.items()
-        }
-        lending.lower(spares)
-        return replace(
-            view,
-            balancing=None,
-            queue=self._classes,
-            nodes=nodes,
-            running=[_without(job, given.get(job.job), self._terrain) for job in running],
-            licences=licences,
-            ground=Ground(nodes, self._terrain),
-        )
 
     def _place_all(self) -> None:
         asks = self._asks_of(self.inner)
@@ -130,7 +130,7 @@ class Minimums:
         harder = (spare for spare in self._lending.left(Ease.WAIT) if spare.ease > self._hardest)
         if not self.inner.waits or next(harder, None) is None:
             return None
-        return self._policy(self._as_if_given_up(Ease.WAIT))
+        return self._policy(as_if_given_up(self._view, self._lending, Ease.WAIT))
 
     def _ask_patiently(self) -> None:
         """Let jobs give up what their tasks use as these end, for those who may start then.

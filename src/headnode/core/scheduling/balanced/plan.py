@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 
 from headnode.core.model.quantities import NEVER, Instant, JobId
 from headnode.core.scheduling.balanced.growing import Growing
-from headnode.core.scheduling.balanced.lenders import Lender, lenders_of
+from headnode.core.scheduling.balanced.lenders import Ease, Lender, lenders_of
 from headnode.core.scheduling.balanced.lending import Asked, Lending
-from headnode.core.scheduling.balanced.minimums import Minimums
+from headnode.core.scheduling.balanced.minimums import Minimums, as_if_given_up
 from headnode.core.scheduling.balanced.sharers import Balancing
 from headnode.core.scheduling.board import Board
 from headnode.core.scheduling.decision import Plan, Reason, Recall, Why
@@ -47,6 +47,19 @@ def plan(view: View, policy: Policy, balancing: Balancing) -> Plan:
         claims=tuple(minimums.claims),
         shares={job: _in_all(lenders[job], extra) for job, extra in growing.shares.items()},
     )
+
+
+def minimums_only(view: View) -> View:
+    """Return the view for looking ahead: who waits starts with the minimum, and nobody has more.
+
+    In queued mode the view itself.
+    """
+    if view.balancing is None:
+        return view
+    terrain = view.terrain()
+    free = {feature: left for feature, (_, left) in view.licences.items()}
+    lending = Lending(Board.now(terrain, view.nodes, free), lenders_of(view, terrain, view.balancing))
+    return as_if_given_up(view, lending, Ease.WAIT)
 
 
 def _wake(balancing: Balancing, growing: Growing) -> Instant:
