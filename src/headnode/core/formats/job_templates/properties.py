@@ -32,7 +32,8 @@ _PLAIN = (
     "name", "description", "project", "priority", "run_time", "exclusive", "single_node",
     "run_until_canceled", "requested_nodes", "excluded_nodes", "node_groups", "node_group_op", "order_by",
     "licences", "process_memory", "suspendable", "preemptable", "valid_exit_codes",
-    "fail_on_task_failure", "fail_dependent_tasks", "task_retry_limit", "notify_on_start", "notify_on_completion", "email",
+    "fail_on_task_failure", "fail_dependent_tasks", "task_retry_limit", "notify_on_start",
+    "notify_on_completion", "email",
 )  # fmt: skip
 _HPC_SIZES = {"processor": "Cores", "socket": "Sockets", "node": "Nodes"}
 _NUMBERS = frozenset({"run_time", "priority", "process_memory", "task_retry_limit", "minimum", "maximum"})
