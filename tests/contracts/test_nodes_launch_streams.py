@@ -70,6 +70,26 @@ def test_all_arrives_once_and_in_order_over_a_bad_wire(seed: int) -> None:
     play(story())
 
 
+def test_nothing_is_said_to_a_node_that_may_not_have_heard_of_the_launch() -> None:
+    """It would answer that it knows nothing of it, which ends the launch."""
+
+    async def story() -> None:
+        wire = Wire()
+        launch = m.Launch(ROUTE, "hostname", "/", {})
+        wire.here.launch(launch)
+        saying = asyncio.ensure_future(wire.here.say("in-end"))
+        await asyncio.sleep(0)
+        assert wire.on_the_way == [(wire.there, launch)]
+        wire.on_the_way.clear()  # it is lost
+        wire.here.look(1e9)
+        assert wire.on_the_way == [(wire.there, launch)]
+        wire.here.hear(m.LaunchTaken(ROUTE, True, 0))
+        await saying
+        assert wire.on_the_way[1:] == [(wire.there, m.LaunchPiece(ROUTE, False, 1, "in-end"))]
+
+    play(story())
+
+
 def test_a_slow_reader_holds_up_the_writer() -> None:
     async def story() -> None:
         wire = Wire()

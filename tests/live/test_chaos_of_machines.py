@@ -144,6 +144,9 @@ class Load:
             count = self._dice.randint(1, 10)
             task = {"command": command.format("*"), "parametric": f"1-{count}", "rerunnable": word}
             return count, {"tasks": [task]}
+        if kind < 0.7:
+            task = {"command": self._ring(), "numprocessors": "4", "rerunnable": word}
+            return 1, {"tasks": [task], "terms": {"suspendable": self._dice.choice(("true", "false"))}}
         count = self._dice.randint(1, 4)
         size = self._dice.choice(("1", "2", "3"))  # three are on two machines
         tasks = [
@@ -153,11 +156,30 @@ class Load:
         together = {"together": "true"} if self._dice.random() < 0.3 else {}
         return count, {"tasks": tasks, "terms": together}
 
-    def _command(self) -> str:
-        """Return a program that shows all the time that it runs, and ends as its number says."""
+    def _ring(self) -> str:
+        """Return a program that runs on all its machines at once, and hands a token round through them.
+
+        One that loses a machine is ended by a signal: then nobody knows how it would have ended.
+        """
+        part = self._shows_itself()
+        return (
+            f"echo $HEADNODE_TASK >> {self._tracks}; hosts=$(cut -d: -f1 $CCP_MPI_HOSTFILE); parts=; "
+            f"for node in $hosts; do $HEADNODE_LAUNCH -n $node '{part}' & parts=\"$parts $!\"; done; "
+            "token=0; for node in $hosts; do hop='read t; echo $((t + 1))'; "
+            'token=$(echo $token | $HEADNODE_LAUNCH $node "$hop") || kill -9 $$; done; '
+            "for part in $parts; do wait $part || kill -9 $$; done; "
+            f"[ $token -eq $(echo $hosts | wc -w) ] || exit 77; exit $(( $CCP_TASKID % {EXITS} ))"
+        )
+
+    def _shows_itself(self) -> str:
+        """Return what a shell runs to show for a while that it runs."""
         times = self._dice.choice((0, 1, 2, 5, 15))
         beat = f"read now _ < /proc/uptime; echo $HEADNODE_TASK $now >> {self._beats}; sleep {BEAT}"
-        loop = f"n=0; while [ $n -lt {times} ]; do {beat}; n=$((n+1)); done"
+        return f"n=0; while [ $n -lt {times} ]; do {beat}; n=$((n+1)); done"
+
+    def _command(self) -> str:
+        """Return a program that shows all the time that it runs, and ends as its number says."""
+        loop = self._shows_itself()
         return f"echo $HEADNODE_TASK >> {self._tracks}; {loop}; exit $(( {{}} % {EXITS} ))"
 
 
@@ -249,7 +271,7 @@ def _overlaps(beats: Path) -> list[tuple[str, str]]:
         attempt, _, at = line.partition(" ")
         if at:  # else its writer was killed
             span = spans.setdefault(attempt, [float(at), float(at)])
-            span[1] = float(at)
+            span[0], span[1] = min(span[0], float(at)), max(span[1], float(at))  # of several machines
     by_instance: dict[str, list[tuple[float, float, str]]] = defaultdict(list)
     for attempt, (first, last) in spans.items():
         by_instance[attempt.rpartition(".")[0]].append((first, last, attempt))

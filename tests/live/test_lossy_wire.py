@@ -22,6 +22,7 @@ OF_JOBS = ("OpenJob", "Run", "Started", "Results", "Ack", "Stop", "CloseJob", "J
 OF_SUSPENSION = ("Suspend", "Suspended", "Continue")
 OF_TABLES = ("Heartbeat", "Heard", "TellTable", "Table")
 OF_NODES = ("CheckHealth", "Health", "ReadOutput", "OutputRead")
+OF_LAUNCHES = ("Launch", "LaunchPiece", "LaunchTaken", "LaunchesOver", "EndLaunched")
 KINDS = OF_JOBS + OF_SUSPENSION + OF_TABLES + OF_NODES
 
 
@@ -193,6 +194,36 @@ def test_of_one_kind_every_message_is_lost_for_a_while_and_nothing_is_stuck(scen
     scene.until(lambda: scene.is_over(job) and scene.is_over(long), "both are over")
     assert (scene.job(job)["state"], scene.job(long)["state"]) == ("Finished", "Canceled")
     assert scene.counted() == {f"{job}.1.1.1": 1}
+    scene.agree()
+    scene.until(lambda: not list((scene.state / "jobs").iterdir()), "nothing of them is kept")
+
+
+def launches(scene: Scene, number: int) -> int:
+    """Submit a task that sends something through a command that it launches, and leaves another behind."""
+    left = "sleep 600 < /dev/null > /dev/null 2>&1 &"
+    script = (
+        f"echo $HEADNODE_TASK >> {scene.told}; $HEADNODE_LAUNCH -n n1 '{left}' || exit 8; "
+        f"seq 20000 | $HEADNODE_LAUNCH n1 'cat; exit {number}' > {scene.directory}/came-{number}; "
+        f"[ $? = {number} ] || exit 9"
+    )
+    return once(scene, script, numprocessors="2")
+
+
+def test_what_is_launched_arrives_whole_over_a_bad_wire_and_nothing_of_it_stays(scene: Scene) -> None:
+    scene.only, scene.harm = OF_LAUNCHES, 0.2
+    jobs: list[int] = []
+    deadline = time.monotonic() + PATIENCE
+    while not all(any(scene.wire.harmed[kind, fate] for fate in BAD) for kind in OF_LAUNCHES[:2]):
+        assert time.monotonic() < deadline, scene.wire.harmed
+        job = launches(scene, len(jobs) + 1)
+        scene.until(lambda job=job: scene.is_over(job), f"job {job} is over")  # type: ignore[misc]
+        jobs.append(job)
+    scene.harm = 0.0
+    whole = "".join(f"{line}\n" for line in range(1, 20_001))
+    for number, job in enumerate(jobs, 1):
+        assert scene.job(job)["state"] == "Finished", str(scene.head.task(job))
+        assert (scene.directory / f"came-{number}").read_text() == whole
+    assert scene.counted() == {f"{job}.1.1.1": 1 for job in jobs}
     scene.agree()
     scene.until(lambda: not list((scene.state / "jobs").iterdir()), "nothing of them is kept")
 

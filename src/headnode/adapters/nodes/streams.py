@@ -45,13 +45,17 @@ class Stream:
         self._tell(message)
 
     async def say(self, kind: str, data: bytes = b"", code: int = 0) -> None:
-        """Say a piece once there is room."""
-        while len(self._unheard) >= WINDOW and not self.failed:
+        """Say a piece once there is room, and who hears it knows of the launch."""
+        while self._must_wait() and not self.failed:
             await self._change()
         self._said += 1
         piece = m.LaunchPiece(self.route, self.back, self._said, kind, data, code)  # type: ignore[arg-type]
         self._unheard.append((self._said, piece))
         self._tell(piece)
+
+    def _must_wait(self) -> bool:
+        """Whether too much is on its way, or the first message: who knows nothing of a launch ends it."""
+        return len(self._unheard) >= WINDOW or (bool(self._unheard) and self._unheard[0][0] == 0)
 
     async def next(self) -> m.LaunchPiece:
         """Return the next piece, to be followed by `took`; one of kind ``failed`` when there are no more."""
