@@ -271,6 +271,10 @@ class _Search:
         counts = range(1, len(lower))
         enough = bisect_left(counts, True, key=lambda count: self._starts(lower[:count]))
         found = list(lower[: counts[enough] if enough < len(counts) else len(lower)])
+        for each in found[::-1]:
+            fewer = [other for other in found if other is not each]
+            if fewer and self._starts(fewer):
+                found = fewer
         return found if self._starts(found) else []
 
     def _few(self, lower: Sequence[_Lower]) -> list[_Lower]:

@@ -1,0 +1,99 @@
+"""Whoever is preempted, in every small world: for a higher job, which then starts, and nobody more than needed."""
+
+from collections.abc import Iterator
+from itertools import chain, islice
+
+import pytest
+from msgspec.structs import replace
+
+from headnode.core.model.quantities import Instant, JobId
+from headnode.core.scheduling.as_if import given_up, nobody_grows, queue_up_to, with_least
+from headnode.core.scheduling.decision import Plan, Shares, Start
+from headnode.core.scheduling.lawful import unlawful
+from headnode.core.scheduling.policies import POLICIES, Policy
+from headnode.core.scheduling.preemption import Candidate, Scene, plan
+from headnode.core.scheduling.view import Turn, View
+from headnode.testing import SMALL_WORLDS
+
+EVERY = {"easy": 60}  # of the small worlds; under other policies fewer
+FEWER = 300
+
+
+def worlds(every: int) -> Iterator[View]:
+    """Yield worlds in which some running jobs have a lower priority than those that wait, some a higher."""
+    for number, view in enumerate(islice(chain(*(make() for make in SMALL_WORLDS.values())), 0, None, every)):
+        running = [
+            replace(job, turn=((-1000, -1500, -3000)[(number + place) % 3], *job.turn[1:]))
+            for place, job in enumerate(view.running)
+        ]
+        yield replace(view, running=running)
+
+
+def lower(view: View, turn: Turn) -> dict[JobId, Shares]:
+    """Return what a job may be given, if everybody below it goes."""
+    return {job.job: job.allocation for job in view.running if job.turn[0] > turn[0]}
+
+
+def scene(view: View, *, graceful: bool = False, in_parts: bool = False) -> Scene:
+    return Scene(
+        giving=(),
+        ending={},
+        candidates=lambda priority: [
+            Candidate(job.job, Instant(float(job.job))) for job in view.running if -job.turn[0] < priority
+        ],
+        graceful=graceful,
+        in_parts=in_parts,
+        can_lend=lambda job, _: job % 2 == 0,
+    )
+
+
+def starts(policy: Policy, view: View, turn: Turn, gifts: dict[JobId, Shares]) -> bool:
+    """Whether the policy starts a job, which asks for its least, when these have given that up."""
+    queue = with_least(queue_up_to(view, turn), {turn[2]})
+    there = replace(nobody_grows(given_up(view, gifts)), queue=queue)
+    return turn[2] in {start.job for start in policy(there).starts}
+
+
+def gifts_of(found: Plan, view: View) -> dict[JobId, Shares]:
+    held = {job.job: job.allocation for job in view.running}
+    return {each.job: held[each.job] for each in found.preempts} | {
+        r.job: r.allocation for r in found.recalls
+    }
+
+
+@pytest.mark.parametrize("how", ["immediate", "in parts", "graceful"])
+@pytest.mark.parametrize("name", POLICIES)
+def test_who_is_preempted_is_lower_and_needed_and_the_other_starts(name: str, how: str) -> None:
+    policy, served, refused = POLICIES[name], 0, 0
+    for view in worlds(EVERY.get(name, FEWER)):
+        found = plan(view, policy, scene(view, graceful=how == "graceful", in_parts=how == "in parts"))
+        turns = {turn[2]: turn for each in view.queue for turn in each.turns}
+        running = {job.job: job for job in view.running}
+        gifts = gifts_of(found, view)
+        claimed = [claim.job for claim in found.claims]
+        owed = [(each.job, (each.for_job,)) for each in found.preempts]
+        owed += [(each.job, each.for_jobs) for each in found.recalls]
+        for job, others in owed:
+            assert set(others) <= set(claimed)
+            assert all(running[job].turn[0] > turns[other][0] for other in others), "strictly lower"
+        whole = [Start(claim.job, claim.allocation, None, claim.option) for claim in found.claims]
+        if not any(each.together for each in (waiting.request for waiting in view.queue)):
+            together = Plan((*whole, *found.starts), (), {})
+            assert unlawful(together, given_up(view, gifts)) == "", "they find room, beside who starts"
+        first = min((turns[job] for job in turns if job not in {s.job for s in found.starts}), default=None)
+        if first is None:
+            continue
+        if first[2] in claimed:
+            served += 1
+            mine = {job: gifts[job] for job, others in owed if first[2] in others}
+            assert not starts(policy, view, first, {})
+            assert starts(policy, view, first, mine)
+            if how == "immediate":
+                for job in mine:
+                    fewer = {other: share for other, share in mine.items() if other != job}
+                    assert not starts(policy, view, first, fewer), f"job {job} need not go"
+        elif not starts(policy, view, first, {}):
+            refused += 1
+            assert not starts(policy, view, first, lower(view, first)), "it could have been served"
+    assert served > 4
+    assert refused > 4
