@@ -1,4 +1,4 @@
-"""Whoever is preempted, in every small world: for a higher job, which then starts, and nobody more than needed."""
+"""Who is preempted, in every small world: for a higher job, which then starts, and nobody more than needed."""
 
 from collections.abc import Iterator
 from itertools import chain, islice
