@@ -12,6 +12,7 @@ from headnode.core.filtering.activation import Verdict
 from headnode.core.lifecycle import (
     arrows,
     fold_filters,
+    fold_hooks,
     fold_instances,
     fold_nodes,
     fold_preemption,
@@ -330,6 +331,57 @@ class Preempting(Player):
         self.world.do(c.RecallProcessors(job=record.id, shares=shares, immediate=now))
 
 
+class Hooked(Player):
+    """Its site has prologs and epilogs, mostly; nodes say when these have ended, have failed, or nothing."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.hooks()
+
+    def hooks(self) -> None:
+        for name in ("PrologProgram", "EpilogProgram", "NodeFilterDirectory"):
+            value = self.random.choice(("/site/hook", "/site/hook", None))
+            self.world.do(c.SetParameter(by=ROOT, name=name, value=value))
+
+    def step(self) -> None:
+        chance = self.random.random()
+        with contextlib.suppress(Refused):
+            if chance < 0.01:
+                self.hooks()
+            elif chance < 0.4:
+                self.hear()
+        super().step()
+
+    def hear(self) -> None:
+        """Let a node say something about a job, mostly what the head waits for."""
+        waits = [
+            (job, node, node in run.cleaning)
+            for job, record in self.world.cluster.jobs.items()
+            if (run := record.run) is not None
+            for node in (*run.unready, *run.cleaning)
+        ]
+        job, node, clean = self.random.choice([*waits, (self.started_job(), "node1", True)])
+        if self.random.random() < 0.1:
+            hook = "epilog" if clean else "prolog"
+            self.world.do(c.ReportHook(node=node, job=job, hook=hook, said="no disk"))
+            self.world.do(c.ChangeNode(by=ROOT, node=node, wish="resume"))
+        elif clean:
+            self.world.do(c.ReportClosed(node=node, job=job))
+        else:
+            self.world.do(c.ReportReady(node=node, job=job))
+
+    def finish(self) -> None:
+        """Let everything be canceled, and every node say what it is waited for."""
+        world = self.world
+        for job in sorted(world.cluster.jobs):
+            world.do(c.StopJob(by=ROOT, job=job, outcome="canceled", force=True))
+        for held in list(world.nodes.running()):
+            world.do(world.nodes.ended(held, world.clock.now(), kind="stopped"))
+        for job, record in sorted(world.cluster.jobs.items()):
+            for node in list(record.run.cleaning) if record.run is not None else ():
+                world.do(c.ReportClosed(node=node, job=job))
+
+
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_any_history_keeps_every_invariant_and_replays_to_the_same_state(seed: int) -> None:
     player = Player(seed)
@@ -344,6 +396,17 @@ def test_any_history_with_preemption_keeps_every_invariant_and_replays_to_the_sa
     for _ in range(STEPS):
         player.step()
     player.world.check_replay()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_history_with_hooks_keeps_every_invariant_replays_to_the_same_state_and_ends(seed: int) -> None:
+    player = Hooked(seed)
+    for _ in range(STEPS):
+        player.step()
+    player.world.check_replay()
+    player.finish()
+    player.world.wait(100_000)  # for nodes that were away
+    assert not player.world.cluster.flows
 
 
 def tour_of_a_node(world: World) -> None:
@@ -441,6 +504,28 @@ def tour_of_standing_still(state: JobState) -> None:
         assert world.record(job).state is JobState.CANCELED
 
 
+def tour_of_hooks(state: JobState) -> None:
+    """Let a node be ready for a job that stands still by then, and be cleaned of it."""
+    hooks = [c.SetParameter(by=ROOT, name=name, value="/hook") for name in ("PrologProgram", "EpilogProgram")]
+    world = World(1)
+    world.do(*hooks)
+    job = world.submit(TaskSpec(command="x"), suspendable=True)
+    assert world.dispatched(job) == []
+    world.do(c.SuspendJob(by=ROOT, job=job))
+    number = world.record(job).run.suspensions  # type: ignore[union-attr]
+    if state is not JobState.SUSPENDING:
+        world.do(c.ReportSuspended(node="node1", job=job, number=number))
+    if state is JobState.RESUMING:
+        other = world.submit(TaskSpec(command="x"))
+        world.do(c.ResumeJob(by=ROOT, job=job))
+        assert world.record(other).state is JobState.RUNNING
+    assert world.record(job).state is state
+    world.do(c.ReportReady(node="node1", job=job))
+    world.do(c.StopJob(by=ROOT, job=job, outcome="canceled", graceful=state is JobState.SUSPENDING))
+    world.do(c.ReportClosed(node="node1", job=job))
+    assert world.record(job).state is JobState.CANCELED
+
+
 def test_every_arrow_of_the_three_life_cycles_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that no history takes would be dead, or untested."""
     taken: set[tuple[object, type, object]] = set()
@@ -456,17 +541,22 @@ def test_every_arrow_of_the_three_life_cycles_is_taken(monkeypatch: pytest.Monke
         for module in modules:
             monkeypatch.setattr(module, name, watched)
 
-    spy("job_target", folding, fold_filters, fold_instances, fold_preemption, fold_suspension)
+    folds = fold_filters, fold_hooks, fold_instances, fold_preemption, fold_suspension
+    spy("job_target", folding, *folds)
     spy("instance_target", fold_instances)
     spy("node_target", fold_nodes)
+    hooked = Hooked(0)
     for player in [*map(Player, range(SEEDS)), *map(Preempting, range(6))]:
         for _ in range(STEPS):
             player.step()
+    for _ in range(STEPS):
+        hooked.step()
     tour_of_a_node(World(1))
     tour_of_a_graceful_stop(World(1))
     tour_of_filters(FilteredWorld(4))
     for state in (JobState.SUSPENDING, JobState.SUSPENDED, JobState.RESUMING):
         tour_of_standing_still(state)
+        tour_of_hooks(state)
     rows = {
         (state, event, to)
         for table in (arrows.JOB_ARROWS, arrows.INSTANCE_ARROWS, arrows.NODE_ARROWS)

@@ -23,7 +23,7 @@ log = logging.getLogger("headnode.agent")
 
 MOST_SAID = 400  # characters of a program's last words that are told
 _SUFFIX = ".visit"
-_OUTCOMES = (".prolog", ".job-end", ".epilog")
+_OUTCOMES = (".prolog", f".{JOB_END}", ".epilog")
 
 
 class Stage(StrEnum):
@@ -234,7 +234,7 @@ class Visits:
             return
         if path is not None:
             question = question_at_end(visit.job, visit.environment["HEADNODE_USER"])
-            trouble = await self._run(visit, "job-end", path, visit.hooks.filter_timeout, question)
+            trouble = await self._run(visit, JOB_END, path, visit.hooks.filter_timeout, question)
             if trouble:
                 log.error("%s", trouble)
 

@@ -98,7 +98,7 @@ def _oversubscribed(node: "Mapping[str, Any]") -> str:
 
 
 def _drain(drain: "Mapping[str, Any]") -> str:
-    who = f"by {drain['by']}" if drain["cause"] == "asked" else "by its health check"
+    who = {"health": "by its health check", "hook": "by a hook"}.get(drain["cause"], f"by {drain['by']}")
     said = f"from {instant(drain['closes'])} on, {who}"
     said = f"{said}, by force" if drain.get("force") else said
     return f"{said}: {drain['reason']}" if drain["reason"] else said
