@@ -21,6 +21,8 @@ from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import FOREVER, Instant, JobId, Seconds
 from headnode.core.model.task import TaskSpec
 from headnode.core.model.user import User
+from headnode.core.scheduling.balanced.plan import in_mode
+from headnode.core.scheduling.balanced.sharers import Balancing, Held, Sharer
 from headnode.core.scheduling.decision import Plan
 from headnode.core.scheduling.node_view import Reserved
 from headnode.core.scheduling.policies import POLICIES, Policy
@@ -212,6 +214,47 @@ def with_reservations() -> None:
             print(f"    {policy:<20} {title:<26} {measured(partial(plan, view)) * 1e3:7.1f} ms")
 
 
+def balanced() -> bool:
+    """Print what a pass in balanced mode costs; return whether the limit is broken.
+
+    Each running job has 4 to 8 processors, a minimum of one and tasks for more than there is.
+    """
+    broken = False
+    print("cold pass in balanced mode under easy, the same sizes, all shared:")
+    waiting = mixed(1000, 2000, 10_000, 500, shared=True)
+    nobody_fits = [
+        WaitingClass(msgspec.structs.replace(each.request, minimum=15_000, maximum=15_000 + at), each.turns)
+        for at, each in enumerate(waiting.queue)
+    ]
+    scenes = {
+        "all can start, others give up": sharing(waiting),
+        "nobody waits, shares restored": sharing(msgspec.structs.replace(waiting, queue=[])),
+        "nobody can start, shares restored": sharing(msgspec.structs.replace(waiting, queue=nobody_fits)),
+    }
+    for title, view in scenes.items():
+        span = measured(partial(in_mode, POLICIES["easy"], view))
+        broken |= span > LIMIT
+        made = in_mode(POLICIES["easy"], view)
+        print(
+            f"    {title:<34} {span * 1e3:7.1f} ms (limit {LIMIT * 1e3:.0f}); {len(made.starts)} start, "
+            f"{len(made.claims)} are given up for, {len(made.recalls)} give up, {len(made.grows)} grow"
+        )
+    return broken
+
+
+def sharing(view: View) -> View:
+    """Return the view in balanced mode, its running jobs of every priority and with tasks for more."""
+    dice = random.Random(2008)
+    running, sharers = [], {}
+    for job in view.running:
+        turn = (-dice.choice((1000, 2000, 3000)), *job.turn[1:])
+        running.append(msgspec.structs.replace(job, turn=turn, request=request(1, 64, HOUR)))
+        held = tuple(Held(name, count, stoppable=count) for name, count in job.allocation)
+        sharers[job.job] = Sharer(job.job, 64, held)
+    balancing = Balancing(sharers=sharers)
+    return msgspec.structs.replace(view, running=running, balancing=balancing)
+
+
 def curve() -> None:
     """Print how the time of a pass follows the length of the queue."""
     print("cold pass by length of the queue, 1,000 nodes, 2,000 running, some exclusive, 500 requests (ms):")
@@ -226,6 +269,7 @@ def curve() -> None:
 def main() -> int:
     """Print the figures; fail when a limit is broken."""
     broken = cold()
+    broken |= balanced()
     with_reservations()
     broken |= warm()
     curve()

@@ -20,6 +20,7 @@ from headnode.core.scheduling.board import Fit
 from headnode.core.scheduling.decision import Grow, Reservation
 from headnode.core.scheduling.need import Need, growth_of
 from headnode.core.scheduling.placement import fit, shares
+from headnode.core.scheduling.terrain import Order
 
 
 class Growing:
@@ -32,6 +33,7 @@ class Growing:
         self._claims = {lender.job: lender.claim() for lender in self._lenders}
         self._areas = areas(self._lenders, len(lending.board.free))
         self._unused = [0] * len(lending.board.free)  # processors of each node that are of use to nobody
+        self._useful: dict[int, tuple[Order, Order, int]] = {}  # of a stage, and for how many still to ask
         self._granted: dict[JobId, dict[int, int]] = {}
         self._goals: dict[JobId, int] = {}
         self._share_out({})
@@ -92,6 +94,7 @@ class Growing:
     def _onto_free(self) -> None:
         """Let jobs grow to their share where it is free."""
         refused: set[tuple[object, ...]] = set()
+        self._useful.clear()
         for lender in self._in_need():
             if not any(self._lending.board.free):
                 return
@@ -109,7 +112,23 @@ class Growing:
 
     def _growth(self, lender: Lender) -> Need | None:
         wants = self._lacks(lender)
-        return growth_of(replace(lender.running, wants=wants), self._lending.board.terrain)
+        need = growth_of(replace(lender.running, wants=wants), self._lending.board.terrain)
+        if need is None:
+            return None
+        return need._replace(alternatives=tuple(map(self._of_use, need.alternatives)))
+
+    def _of_use(self, order: Order) -> Order:
+        """Return the nodes that have something free, or had it when somebody asked last.
+
+        Within a stage what is free only shrinks, and most nodes of a busy cluster have nothing.
+        """
+        known = self._useful.get(id(order))
+        if known is None or known[0] is not order or known[2] == 0:
+            free = self._lending.board.free
+            left = tuple([node for node in order if free[node] > 0])
+            known = (order, left, len(left) // 8 + 1)
+        self._useful[id(order)] = (order, known[1], known[2] - 1)
+        return known[1]
 
     def _grown(self, lender: Lender, found: Fit) -> None:
         got = self._granted.setdefault(lender.job, {})
@@ -159,6 +178,7 @@ class Growing:
             on.setdefault(spare.node, []).append(spare)
         lending.lift(spares)
         refused: set[tuple[object, ...]] = set()
+        self._useful.clear()
         for lender in lacking:
             kind = _kind(lender)
             need = None if kind in refused else self._growth(lender)

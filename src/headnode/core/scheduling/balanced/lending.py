@@ -124,8 +124,10 @@ class Lending:
         Whoever fits still fits where more is free, so it is looked for by halves.
         Cost:  O(log(pieces needed)) placements.
         """
-        failed, tried, waiting = 0, list[Spare](), iter(spares)
-        found = fit(need, self.board)
+        waiting = iter(spares)
+        tried = list(_with_processors(waiting, self._missing(need)))
+        self.lift(tried)
+        failed, found = len(tried) - 1, fit(need, self.board)
         while found is None:
             more = list(islice(waiting, max(1, len(tried))))
             if not more:
@@ -146,6 +148,12 @@ class Lending:
                 enough, found = middle, fits
         self._go_to(tried, lifted, 0)
         return found, tried[:enough]
+
+    def _missing(self, need: Need) -> int:
+        """Return how many processors more there must be at least; a unit has one at least."""
+        free = self.board.free
+        most = max((sum([free[node] for node in order]) for order in need.alternatives), default=0)
+        return max(0, need.minimum - most)
 
     def _go_to(self, spares: Sequence[Spare], lifted: int, wanted: int) -> int:
         """Let so many of the pieces be lifted, the first ones."""
@@ -236,3 +244,10 @@ class Lending:
             and board.memory[node] >= processors * memory
             and not board.owned[node]
         )
+
+
+def _with_processors(spares: Iterator[Spare], processors: int) -> Iterator[Spare]:
+    """Yield the first pieces that have so many processors together."""
+    while processors > 0 and (spare := next(spares, None)) is not None:
+        processors -= spare.processors
+        yield spare

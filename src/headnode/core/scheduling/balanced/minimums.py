@@ -80,7 +80,8 @@ class Minimums:
         self._asks = {each.request: modest(each.request) for each in view.queue}
         self._classes = modest_classes(view)
         self._policy = policy
-        self.inner: Plan = policy(as_if_given_up(view, lending, self._hardest))
+        nobody = Plan((), (), {})
+        self.inner = policy(as_if_given_up(view, lending, self._hardest)) if view.queue else nobody
         self.starts: list[Start] = []
         self.claims: list[Claim] = []
         self._late: dict[JobRequest, Reason] = {}  # of those who wait until tasks end, by what they ask for
