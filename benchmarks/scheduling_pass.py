@@ -14,7 +14,6 @@ import msgspec
 
 from headnode.adapters.clock.virtual import VirtualClock
 from headnode.adapters.journal.memory import MemoryJournal
-from headnode.adapters.nodes.in_process import InProcessNodes
 from headnode.core.lifecycle import commands as c
 from headnode.core.model.job import JobRequest, JobSpec, NodeGroupOp, UnitType
 from headnode.core.model.node import NodeFacts
@@ -28,6 +27,7 @@ from headnode.core.scheduling.node_view import Reserved
 from headnode.core.scheduling.policies import POLICIES, Policy
 from headnode.core.scheduling.view import NodeView, RunningJob, View, WaitingClass
 from headnode.engine.engine import Engine
+from headnode.testing.in_process import InProcessNodes
 
 NOW = Instant(1_000_000.0)
 LIMIT = 1.0  # seconds

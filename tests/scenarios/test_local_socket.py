@@ -14,7 +14,6 @@ import pytest
 from headnode.adapters.clock.virtual import VirtualClock
 from headnode.adapters.journal.memory import MemoryJournal
 from headnode.adapters.nodes.framing import frame, read_frame
-from headnode.adapters.nodes.in_process import InProcessNodes
 from headnode.adapters.nodes.sockets import listen
 from headnode.apps.server.conversation import LARGEST_REQUEST
 from headnode.apps.server.desk import Desk
@@ -28,6 +27,7 @@ from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant
 from headnode.core.scheduling.policies import POLICIES
 from headnode.engine.engine import Engine
+from headnode.testing.in_process import InProcessNodes
 
 PROTOCOL = Path(__file__).parents[2] / "docs" / "contracts" / "01-local-protocol.md"
 

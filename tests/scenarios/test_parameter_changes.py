@@ -9,7 +9,6 @@ import pytest
 
 from headnode.adapters.clock.virtual import VirtualClock
 from headnode.adapters.journal.memory import MemoryJournal
-from headnode.adapters.nodes.in_process import InProcessNodes
 from headnode.apps.cli.screens.cluster import change_row
 from headnode.apps.server.desk import Desk
 from headnode.apps.server.inbox import Inbox
@@ -21,6 +20,7 @@ from headnode.core.model.quantities import Instant, Seconds
 from headnode.core.model.user import User
 from headnode.core.scheduling.policies import POLICIES
 from headnode.engine.engine import Engine
+from headnode.testing.in_process import InProcessNodes
 
 ROOT = User(name="root", uid=0, gid=0, administrator=True, origin="10.0.0.7:1")
 ADA = User(name="ada", uid=1001, gid=1001)

@@ -1,17 +1,8 @@
-"""Scheduling passes: a picture of the cluster for the policy, and its plan turned into commands."""
+"""A plan turned into commands."""
 
 from headnode.core.lifecycle import commands as c
-from headnode.core.lifecycle.cluster import Cluster
-from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.quantities import JobId
 from headnode.core.scheduling.decision import Plan
-from headnode.core.scheduling.view import View
-from headnode.engine.picture import Picture
-
-
-def view_of(cluster: Cluster, now: Instant) -> View:
-    """Return what a policy may know that has not planned before."""
-    return Picture(cluster, keeps=False).view(now)
-
 
 Giving = c.StartJob | c.GrowJob
 """What a plan gives to one job."""

@@ -8,7 +8,6 @@ from worlds import ROOT, World
 
 from headnode.adapters.clock.virtual import VirtualClock
 from headnode.adapters.journal.memory import MemoryJournal
-from headnode.adapters.nodes.in_process import InProcessNodes
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.events import Event
 from headnode.core.lifecycle.states import JobState
@@ -22,6 +21,7 @@ from headnode.core.scheduling.view import View
 from headnode.engine.engine import Engine
 from headnode.engine.ports import EndedJob
 from headnode.engine.recovery import recover, save
+from headnode.testing.in_process import InProcessNodes
 
 TRUE = TaskSpec(command="/bin/true", rerunnable=True)
 SUBMIT = c.CreateJob(by=ROOT, spec=JobSpec(tasks=(TRUE,)), submit=True)

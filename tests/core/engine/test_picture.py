@@ -20,7 +20,7 @@ from headnode.core.scheduling.decision import Plan
 from headnode.core.scheduling.policies import POLICIES
 from headnode.core.scheduling.standing import Standing
 from headnode.core.scheduling.view import View
-from headnode.engine.passes import view_of
+from headnode.engine.picture import Picture
 
 DEEDS = 120
 
@@ -29,7 +29,7 @@ def looked_at_twice(world: World, plan: Callable[[View], Plan], passes: list[Pla
     """Return the policy, which holds each plan against that of a fresh look at the cluster."""
 
     def held(view: View) -> Plan:
-        fresh = view_of(world.cluster, view.now)
+        fresh = Picture(world.cluster, keeps=False).view(view.now)
         assert dict(view.nodes) == dict(fresh.nodes)
         assert sorted(view.running, key=lambda job: job.job) == list(fresh.running)
         assert view.licences == fresh.licences
@@ -68,7 +68,7 @@ def test_the_kept_picture_of_nodes_that_close_is_a_fresh_one(policy: str, seed: 
     open_for: set[float] = set()
 
     def held(view: View) -> Plan:
-        fresh = view_of(world.cluster, view.now)
+        fresh = Picture(world.cluster, keeps=False).view(view.now)
         assert dict(view.nodes) == dict(fresh.nodes)
         open_for.update(node.open_for for node in view.nodes.values())
         made, cold = POLICIES[policy](view), POLICIES[policy](msgspec.structs.replace(view, ground=None))

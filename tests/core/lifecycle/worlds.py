@@ -2,7 +2,6 @@
 
 from headnode.adapters.clock.virtual import VirtualClock
 from headnode.adapters.journal.memory import MemoryJournal
-from headnode.adapters.nodes.in_process import InProcessNodes
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.events import Event, JobCreated
@@ -17,6 +16,7 @@ from headnode.core.model.user import User
 from headnode.core.scheduling.policies import POLICIES
 from headnode.engine.engine import Engine
 from headnode.engine.recovery import recover, save
+from headnode.testing.in_process import InProcessNodes
 
 ROOT = User(name="root", uid=0, gid=0, administrator=True)
 ADA = User(name="ada", uid=1001, gid=1001)

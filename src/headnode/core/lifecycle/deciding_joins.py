@@ -8,6 +8,7 @@ from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.deciding_nodes import check_facts
 from headnode.core.lifecycle.events import Event
+from headnode.core.lifecycle.one_time import known_in_time
 from headnode.core.lifecycle.permission import must_administer
 from headnode.core.lifecycle.records import Invitation
 from headnode.core.model.errors import BadRequest, NotAllowed
@@ -74,15 +75,7 @@ def admit(cluster: Cluster, command: c.AdmitNode, now: Instant) -> list[Event]:
 
 
 def _shown(cluster: Cluster, command: c.AdmitNode, now: Instant) -> Invitation:
-    invitation = cluster.invitations.get(command.digest)
-    if invitation is None:
-        raise NotAllowed(
-            code="invitation",
-            what="this invitation was used already, or was never made by this cluster",
-            fix=_INVITE,
-        )
-    if now >= invitation.expires:
-        raise NotAllowed(code="invitation", what="this invitation has expired", fix=_INVITE)
+    invitation = known_in_time(cluster.invitations, command.digest, now, "invitation", _INVITE)
     if invitation.name and invitation.name != command.facts.name:
         raise NotAllowed(
             code="invitation",

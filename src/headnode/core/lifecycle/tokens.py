@@ -8,9 +8,10 @@ import msgspec
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.cluster import Cluster
+from headnode.core.lifecycle.one_time import known_in_time
 from headnode.core.lifecycle.permission import must_administer
 from headnode.core.lifecycle.records import Login, Token
-from headnode.core.model.errors import BadRequest, NotAllowed, NotFound
+from headnode.core.model.errors import BadRequest, NotFound
 from headnode.core.model.quantities import Instant, Seconds
 from headnode.core.model.user import User
 
@@ -63,15 +64,7 @@ def take(cluster: Cluster, command: c.TakeLogin, now: Instant) -> list[e.Event]:
 
     Raises:  NotAllowed ``login``.
     """
-    login = cluster.logins.get(command.login)
-    if login is None:
-        raise NotAllowed(
-            code="login",
-            what="this login was used already, or was never offered by this cluster",
-            fix=_LOG_IN,
-        )
-    if now >= login.expires:
-        raise NotAllowed(code="login", what="this login has expired", fix=_LOG_IN)
+    login = known_in_time(cluster.logins, command.login, now, "login", _LOG_IN)
     return [
         e.TokenMade(
             at=now,
@@ -90,16 +83,7 @@ def valid(cluster: Cluster, digest: str, now: Instant) -> Token:
 
     Raises:  NotAllowed ``token`` when there is none, or it has expired.
     """
-    token = cluster.tokens.get(digest)
-    if token is None:
-        raise NotAllowed(
-            code="token",
-            what="this token was revoked, or is not of this cluster",
-            fix=f"{_LOG_IN}; then hn login",
-        )
-    if now >= token.expires:
-        raise NotAllowed(code="token", what="this token has expired", fix=f"{_LOG_IN}; then hn login")
-    return token
+    return known_in_time(cluster.tokens, digest, now, "token", f"{_LOG_IN}; then hn login")
 
 
 def use(cluster: Cluster, command: c.UseToken, now: Instant) -> list[e.Event]:
