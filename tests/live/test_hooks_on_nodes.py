@@ -169,6 +169,24 @@ def test_a_prolog_that_fails_is_told_until_it_is_heard_and_nothing_runs(
     assert site.head.ready == []
 
 
+def test_what_failed_is_told_by_its_name_also_when_the_job_leaves_before_it_is_heard(site: Site) -> None:
+    prolog = site.hook("prolog", "exit 3")
+    site.open("exit 5", prolog=prolog, epilog=site.hook("epilog", UNTIL_GO, "exit 4"))
+    site.head.until(lambda: site.head.failed)
+    site.head.say(m.CloseJob(JOB))
+    site.head.until(lambda: site.noted() == ["prolog 7", "epilog 7"])
+    site.scene.kill_agent()
+    before = len(site.head.failed)
+    site.scene.start()
+    site.head.until(lambda: len(site.head.failed) > before)
+    site.head.say(m.HookHeard(JOB, "prolog"))
+    site.go()
+    site.head.until(lambda: JOB in site.head.closed)
+    assert {failed.hook: failed.said[-1] for failed in site.head.failed} == {"prolog": "3", "epilog": "4"}
+    site.head.say(m.HookHeard(JOB, "epilog"))
+    site.head.until(lambda: not list((site.scene.state / "jobs").iterdir()))
+
+
 def test_an_epilog_that_fails_is_told_until_it_is_heard_though_the_job_is_closed(site: Site) -> None:
     site.open("exit 5", epilog=site.hook("epilog", "echo cannot remove it >&2; exit 1"))
     site.until_ready()

@@ -283,7 +283,7 @@ class HookFailed(Message, frozen=True):
     """Agent: the prolog or the epilog of the job failed; repeated until `HookHeard`."""
 
     job: JobId
-    hook: Literal["prolog", "epilog"]
+    hook: str  # prolog or epilog
     said: str
 
 
@@ -321,6 +321,7 @@ class Heard(Message, frozen=True):
 
     number: int
     lease: Seconds = Seconds(0.0)
+    now: Instant = Instant(0.0)  # what time the head has; 0: it does not say
 
 
 class TellTable(Message, frozen=True):
@@ -337,6 +338,7 @@ class Welcome(Message, frozen=True):
     grace: Seconds
     state_directory: str = ""  # of the head, when its tasks may reach it there
     far: bool = False  # the head is on another machine: users are known by their names
+    now: Instant = Instant(0.0)  # what time the head has; 0: it does not say
 
 
 class Hooks(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -373,6 +375,7 @@ class OpenJob(Message, frozen=True):
     memory_limited: bool = True  # its tasks get no more memory than they ask for
     most_processes: int = 0  # of all its tasks on one node, with threads; 0: not limited
     same_numbers: bool = False  # on another machine its user must have the number that he has on the head's
+    now: Instant = Instant(0.0)  # what time the head has, by which the deadline is one; 0: it does not say
     hooks: Hooks | None = None  # with them the node says `JobReady` before anything of the job may run there
 
 
@@ -410,10 +413,11 @@ class Suspend(Message, frozen=True):
 
 
 class Continue(Message, frozen=True):
-    """Head: let everything of this job go on.  `deadline` as in `OpenJob`."""
+    """Head: let everything of this job go on.  `deadline` and `now` as in `OpenJob`."""
 
     job: JobId
     deadline: Instant
+    now: Instant = Instant(0.0)
 
 
 class ReadOutput(Message, frozen=True):

@@ -44,7 +44,7 @@ class Visit(msgspec.Struct):
     stage: Stage
     hooks: m.Hooks
     environment: dict[str, str]
-    said: str = ""  # why the prolog or the epilog failed, until the head has heard it
+    failed: dict[str, str] = {}  # why the prolog or the epilog failed, until the head has heard it
     begun: bool = False  # a filter has let the first task start
     prolog: Literal["ended", "failed", "not run"] = "not run"
 
@@ -74,7 +74,8 @@ class Visits:
             self._visits[visit.job] = visit
             if visit.boot != self._boot and visit.stage in (Stage.ENTERING, Stage.READY, Stage.REFUSED):
                 self._forget_outcomes(visit.job)  # what was made ready was so until the machine stopped
-                visit.stage, visit.boot, visit.said, visit.begun = Stage.ENTERING, self._boot, "", False
+                visit.stage, visit.boot, visit.begun = Stage.ENTERING, self._boot, False
+                visit.failed.clear()
             if visit.stage is Stage.READY and visit.hooks.filters:
                 self._look_at_filters(visit)
             if visit.stage in (Stage.ENTERING, Stage.LEAVING):
@@ -101,9 +102,9 @@ class Visits:
                 return
             visit = Visit(opened.job, self._boot, Stage.ENTERING, hooks, environment)
             self._visits[opened.job] = visit
-            visit.said = self._keep(visit)
-            if visit.said:  # nothing is begun of which another agent would not know
-                visit.stage = Stage.REFUSED
+            trouble = self._keep(visit)
+            if trouble:  # nothing is begun of which another agent would not know
+                visit.stage, visit.failed["prolog"] = Stage.REFUSED, trouble
                 self.repeat(visit.job)
             else:
                 self._go_on(visit)
@@ -162,17 +163,15 @@ class Visits:
         visit = self._visits[job]
         if visit.stage is Stage.READY:
             self._say(m.JobReady(job=job))
-        if visit.said:
-            hook: Literal["prolog", "epilog"] = "prolog" if visit.stage is Stage.REFUSED else "epilog"
-            self._say(m.HookFailed(job=job, hook=hook, said=visit.said))
+        for hook, said in visit.failed.items():
+            self._say(m.HookFailed(job=job, hook=hook, said=said))
 
     def heard(self, job: JobId, hook: str) -> None:
         """The head will never forget that a hook failed."""
         visit = self._visits.get(job)
-        if visit is None or visit.stage is not (Stage.REFUSED if hook == "prolog" else Stage.LEFT):
+        if visit is None or visit.failed.pop(hook, None) is None:
             return
-        visit.said = ""
-        if visit.stage is Stage.LEFT:
+        if visit.stage is Stage.LEFT and not visit.failed:
             self._forget(visit)
         else:
             self._keep(visit)
@@ -197,7 +196,9 @@ class Visits:
             visit.prolog = "failed" if trouble else "ended"
         if not trouble and visit.hooks.filters:
             trouble = self._look_at_filters(visit)
-        visit.stage, visit.said = (Stage.REFUSED if trouble else Stage.READY), trouble
+        visit.stage = Stage.REFUSED if trouble else Stage.READY
+        if trouble:
+            visit.failed["prolog"] = trouble
         self._keep(visit)
         self._owner.entered(visit.job)
         self.repeat(visit.job)
@@ -217,7 +218,9 @@ class Visits:
         if visit.hooks.epilog:
             trouble = await self._run(visit, "epilog", visit.hooks.epilog, visit.hooks.epilog_timeout)
         if trouble:
-            visit.stage, visit.said = Stage.LEFT, trouble
+            visit.failed["epilog"] = trouble
+        visit.stage = Stage.LEFT
+        if visit.failed:
             self._keep(visit)
             self.repeat(visit.job)
         else:
