@@ -233,6 +233,24 @@ def test_a_change_that_the_filters_pass_and_the_head_refuses_is_undone(tmp_path:
         here.head.ask("cancel_job", job=running, force=True)
 
 
+def test_a_chain_of_activation_filters_ends_at_the_first_that_is_not_zero_and_is_undone_in_reverse(
+    tmp_path: Path,
+) -> None:
+    with site(tmp_path) as here:
+        codes = [tmp_path / f"code{number}" for number in range(3)]
+        chain = [here.filter(f"f{n}", f"exit $(cat {code})\n") for n, code in enumerate(codes)]
+        here.set(ActivationFilterProgram=";".join(chain))
+        for place in range(4):
+            before = len(here.calls())
+            for number, code in enumerate(codes):
+                code.write_text("4" if number == place else "0")
+            job = here.head.submit("true", terms={"projectname": f"p{place}"})
+            forth = [f"activation f{n} p{place}" for n in range(3) if n <= place]
+            back = [f"revert-activation f{n} p{place}" for n in reversed(range(3)) if n <= place < 3]
+            until(lambda place=place, job=job: here.state(job) == ("Finished", "Failed")[place < 3])  # type: ignore[misc]
+            assert here.calls()[before:] == forth + back
+
+
 GROWTH = {
     "exit 0": (2, ""),
     "exit 1": (1, "exit code 1: 1 more"),

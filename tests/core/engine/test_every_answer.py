@@ -1,0 +1,122 @@
+"""Every cell of the table of exit codes of activation filters, and what the cluster does on it.
+
+Source: HPC filters, "Job activation filters and their return values", and its note on backfilling.
+"""
+
+from collections.abc import Callable
+
+import pytest
+from asked_filters import FilteredWorld
+
+from headnode.core.filtering.activation import Phase, verdict
+from headnode.core.filtering.answer import BY_SIGNAL, Answer, How
+from headnode.core.lifecycle.states import JobState
+from headnode.core.model.quantities import JobId, Priority, Seconds
+from headnode.core.model.task import TaskSpec
+
+HOUR, MINUTE = Seconds(3600.0), Seconds(60.0)
+
+ANSWERS = {
+    "0": Answer(exit_code=0),
+    "1": Answer(exit_code=1),
+    "2": Answer(exit_code=2),
+    "3": Answer(exit_code=3),
+    "4": Answer(exit_code=4),
+    "5": Answer(exit_code=5),
+    "255": Answer(exit_code=255),
+    "signal": Answer(How.SIGNALLED, BY_SIGNAL),
+    "time-out": Answer(How.TIMED_OUT),
+    "missing": Answer(How.MISSING),
+    "broken": Answer(How.BROKEN),
+}
+TABLE = {
+    Phase.QUEUED: {"0": "starts", "1": "blocks", "3": "held", "4": "failed", "else": "keeps"},
+    Phase.BACKFILLED: {"0": "starts", "3": "held", "4": "failed", "else": "waits"},
+    Phase.RUNNING: {"0": "grows", "else": "stays"},
+}
+
+
+def one(world: FilteredWorld, size: int = 1, **options: object) -> JobId:
+    """Submit a job of one task, for a minute if nothing else is said."""
+    task = TaskSpec(command="x", minimum=size, maximum=size)
+    options = {"run_time": MINUTE} | options
+    return world.submit(task, minimum=size, maximum=size, **options)  # type: ignore[arg-type]
+
+
+def queued() -> tuple[FilteredWorld, JobId]:
+    """Return a job that is offered two of four processors, in its turn."""
+    world = FilteredWorld(4, everybody=False)
+    return world, one(world, 2, template="asked")
+
+
+def backfilled() -> tuple[FilteredWorld, JobId]:
+    """Return a job that is offered one of two free processors, while one that goes first waits for four."""
+    world = FilteredWorld(4, everybody=False)
+    one(world, 2, run_time=HOUR)
+    one(world, 4)
+    return world, one(world, 1, template="asked")
+
+
+def running() -> tuple[FilteredWorld, JobId]:
+    """Return a job that runs on one of four processors and is offered three more."""
+    world = FilteredWorld(4, everybody=False)
+    other = one(world, 3)
+    job = world.submit(*[TaskSpec(command="x")] * 6, minimum=1, maximum=4, template="asked", run_time=HOUR)
+    world.answer(job, verdict(ANSWERS["0"], Phase.QUEUED))
+    world.end(other, 1)
+    return world, job
+
+
+SCENES: dict[Phase, Callable[[], tuple[FilteredWorld, JobId]]] = {
+    Phase.QUEUED: queued,
+    Phase.BACKFILLED: backfilled,
+    Phase.RUNNING: running,
+}
+
+
+def held(world: FilteredWorld, job: JobId) -> int:
+    """Return how many processors a job holds."""
+    return sum(map(len, world.cluster.flow(job).run.allocation.values()))
+
+
+def starts(world: FilteredWorld, size: int = 1, **options: object) -> bool:
+    """Whether a new job without filters starts, which ends within the time that is left to it."""
+    return world.record(one(world, size, **options)).state is JobState.RUNNING
+
+
+def check(world: FilteredWorld, job: JobId, does: str) -> None:
+    """Check what the answer did to the job, and to those who come after it."""
+    state = world.record(job).state
+    if does == "starts":
+        assert state is JobState.RUNNING
+    elif does == "blocks":
+        assert state is JobState.QUEUED
+        assert not starts(world)
+        assert starts(world, priority=Priority(4000))
+    elif does == "keeps":
+        assert state is JobState.QUEUED
+        assert starts(world, 2)
+        assert not starts(world, priority=Priority(4000))
+    elif does == "waits":
+        assert (state, job in world.cluster.held) == (JobState.QUEUED, False)
+        assert starts(world, 2)
+    elif does == "held":
+        assert (state, world.cluster.held[job]) == (JobState.QUEUED, world.clock.now() + 900)
+        assert starts(world, 2)
+    elif does == "failed":
+        assert state is JobState.FAILED
+        assert starts(world, 2)
+    else:
+        assert (state, held(world, job)) == (JobState.RUNNING, 4 if does == "grows" else 1)
+        assert starts(world, 3) == (does == "stays")
+
+
+@pytest.mark.parametrize("phase", list(Phase))
+@pytest.mark.parametrize("said", ANSWERS)
+def test_each_answer_does_what_its_cell_of_the_table_says(phase: Phase, said: str) -> None:
+    world, job = SCENES[phase]()
+    question = world.asked(job)
+    assert (question.running, question.backfill) == (phase is Phase.RUNNING, phase is Phase.BACKFILLED)
+    world.answer(job, verdict(ANSWERS[said], phase))
+    check(world, job, TABLE[phase].get(said, TABLE[phase]["else"]))
+    world.check_replay()
