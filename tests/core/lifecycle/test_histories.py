@@ -374,7 +374,8 @@ class Hooked(Player):
         """Let everything be canceled, and every node say what it is waited for."""
         world = self.world
         for job in sorted(world.cluster.jobs):
-            world.do(c.StopJob(by=ROOT, job=job, outcome="canceled", force=True))
+            with contextlib.suppress(Refused):  # those that waited for others are canceled with them
+                world.do(c.StopJob(by=ROOT, job=job, outcome="canceled", force=True))
         for held in list(world.nodes.running()):
             world.do(world.nodes.ended(held, world.clock.now(), kind="stopped"))
         for job, record in sorted(world.cluster.jobs.items()):
