@@ -230,6 +230,9 @@ def balanced() -> bool:
         "all can start, others give up": sharing(waiting),
         "nobody waits, shares restored": sharing(msgspec.structs.replace(waiting, queue=[])),
         "nobody can start, shares restored": sharing(msgspec.structs.replace(waiting, queue=nobody_fits)),
+        "nobody can start or wants more": sharing(
+            msgspec.structs.replace(waiting, queue=nobody_fits), wanting=False
+        ),
     }
     for title, view in scenes.items():
         span = measured(partial(in_mode, POLICIES["easy"], view))
@@ -242,15 +245,15 @@ def balanced() -> bool:
     return broken
 
 
-def sharing(view: View) -> View:
-    """Return the view in balanced mode, its running jobs of every priority and with tasks for more."""
+def sharing(view: View, *, wanting: bool = True) -> View:
+    """Return the view in balanced mode, with running jobs of every priority, which may want more."""
     dice = random.Random(2008)
     running, sharers = [], {}
     for job in view.running:
         turn = (-dice.choice((1000, 2000, 3000)), *job.turn[1:])
         running.append(msgspec.structs.replace(job, turn=turn, request=request(1, 64, HOUR)))
         held = tuple(Held(name, count, stoppable=count) for name, count in job.allocation)
-        sharers[job.job] = Sharer(job.job, 64, held)
+        sharers[job.job] = Sharer(job.job, 64 if wanting else sum(count for _, count in job.allocation), held)
     balancing = Balancing(sharers=sharers)
     return msgspec.structs.replace(view, running=running, balancing=balancing)
 

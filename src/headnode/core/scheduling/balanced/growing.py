@@ -161,8 +161,10 @@ class Growing:
 
     def _onto_given_up(self) -> None:
         """Let jobs have what others are giving up, and are asked for now because they have too much."""
+        if not self._in_need():
+            return
         self._onto(self._lending.above(self.shares, None))
-        if self._balancing.due:
+        if self._balancing.due and self._in_need():
             if self._balancing.immediate:
                 self._onto(self._lending.above(self.shares, Ease.STOP))
             self._onto(self._lending.above(self.shares, Ease.WAIT), patient=True)

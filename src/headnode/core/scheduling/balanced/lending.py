@@ -93,6 +93,14 @@ class Lending:
                 mine[spare.node] = mine.get(spare.node, 0) + spare.processors
         return found
 
+    def lifted(self, spares: Iterable[Spare]) -> Board:
+        """Return a board on which jobs have given these pieces, for a look."""
+        before, given = self.board, self._given
+        self.board, self._given = before.copy(), given.copy()
+        self.lift(spares)
+        seen, self.board, self._given = self.board, before, given
+        return seen
+
     def lift(self, spares: Iterable[Spare]) -> None:
         """Let jobs give these pieces."""
         for spare in spares:

@@ -5,6 +5,7 @@ their minimum, and as if nobody who waits asked for more than that.  Where they 
 """
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from itertools import chain
 
 from msgspec.structs import replace
@@ -13,7 +14,7 @@ from headnode.core.model.job import JobRequest
 from headnode.core.model.quantities import JobId
 from headnode.core.scheduling.balanced.lenders import Ease, Spare
 from headnode.core.scheduling.balanced.lending import Lending
-from headnode.core.scheduling.board import Fit
+from headnode.core.scheduling.board import Board, Fit
 from headnode.core.scheduling.decision import Claim, Plan, Reason, Start, Wait, Why
 from headnode.core.scheduling.need import need_of
 from headnode.core.scheduling.placement import fit, part_shares, shares
@@ -45,11 +46,11 @@ def modest_classes(view: View) -> list[WaitingClass]:
     return list(found.values())
 
 
-def as_if_given_up(view: View, lending: Lending, hardest: Ease) -> View:
-    """Return the view as if jobs had given up what takes no more than this, and nobody wanted more."""
+def as_if_given_up(view: View, classes: list[WaitingClass], lending: Lending, hardest: Ease) -> View:
+    """Return the view as if jobs had given up what takes no more than this, with these waiting."""
     spares = list(lending.left(hardest))
     running = [replace(job, wants=0) if job.wants else job for job in view.running]
-    plain = replace(view, balancing=None, queue=modest_classes(view), running=running)
+    plain = replace(view, balancing=None, queue=classes, running=running)
     if not spares:
         return plain
     terrain = lending.board.terrain
@@ -57,11 +58,9 @@ def as_if_given_up(view: View, lending: Lending, hardest: Ease) -> View:
     for spare in spares:
         mine = given.setdefault(spare.job, {})
         mine[spare.node] = mine.get(spare.node, 0) + spare.processors
-    lending.lift(spares)
-    nodes = _with_board(view, lending, {spare.node for spare in spares})
-    free = lending.board.licences
-    licences = {feature: (total, free[feature]) for feature, (total, _) in view.licences.items()}
-    lending.lower(spares)
+    board = lending.lifted(spares)
+    nodes = _with_board(view, board, {spare.node for spare in spares})
+    licences = {feature: (total, board.licences[feature]) for feature, (total, _) in view.licences.items()}
     return replace(
         plain,
         nodes=nodes,
@@ -81,7 +80,8 @@ class Minimums:
         self._classes = modest_classes(view)
         self._policy = policy
         nobody = Plan((), (), {})
-        self.inner = policy(as_if_given_up(view, lending, self._hardest)) if view.queue else nobody
+        as_if = partial(as_if_given_up, view, self._classes, lending)
+        self.inner = policy(as_if(self._hardest)) if view.queue else nobody
         self.starts: list[Start] = []
         self.claims: list[Claim] = []
         self._late: dict[JobRequest, Reason] = {}  # of those who wait until tasks end, by what they ask for
@@ -131,7 +131,7 @@ class Minimums:
         harder = (spare for spare in self._lending.left(Ease.WAIT) if spare.ease > self._hardest)
         if not self.inner.waits or next(harder, None) is None:
             return None
-        return self._policy(as_if_given_up(self._view, self._lending, Ease.WAIT))
+        return self._policy(as_if_given_up(self._view, self._classes, self._lending, Ease.WAIT))
 
     def _ask_patiently(self) -> None:
         """Let jobs give up what their tasks use as these end, for those who may start then.
@@ -184,9 +184,9 @@ def _for_minimum(named: Iterable[tuple[str, int]], taken: Iterable[Spare], how: 
     return Reason(Why.SHARE, f"it waits for its minimum of {counted}: {who}{more}{how}")
 
 
-def _with_board(view: View, lending: Lending, changed: Iterable[int]) -> dict[str, NodeView]:
+def _with_board(view: View, board: Board, changed: Iterable[int]) -> dict[str, NodeView]:
     """Return the nodes with what is free, held and owned of these as on the board."""
-    board, nodes = lending.board, dict(view.nodes)
+    nodes = dict(view.nodes)
     for number in changed:
         name = board.terrain.names[number]
         seen = nodes[name]

@@ -12,7 +12,7 @@ from headnode.core.model.quantities import NEVER, Instant, JobId
 from headnode.core.scheduling.balanced.growing import Growing
 from headnode.core.scheduling.balanced.lenders import Ease, Lender, lenders_of
 from headnode.core.scheduling.balanced.lending import Asked, Lending
-from headnode.core.scheduling.balanced.minimums import Minimums, as_if_given_up
+from headnode.core.scheduling.balanced.minimums import Minimums, as_if_given_up, modest_classes
 from headnode.core.scheduling.balanced.sharers import Balancing
 from headnode.core.scheduling.board import Board
 from headnode.core.scheduling.decision import Plan, Reason, Recall, Why
@@ -59,7 +59,7 @@ def minimums_only(view: View) -> View:
     terrain = view.terrain()
     free = {feature: left for feature, (_, left) in view.licences.items()}
     lending = Lending(Board.now(terrain, view.nodes, free), lenders_of(view, terrain, view.balancing))
-    return as_if_given_up(view, lending, Ease.WAIT)
+    return as_if_given_up(view, modest_classes(view), lending, Ease.WAIT)
 
 
 def _wake(balancing: Balancing, growing: Growing) -> Instant:
