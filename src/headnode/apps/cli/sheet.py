@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 KEY_WIDTH = 24  # columns before the colon of a list
 GAP = 1  # blanks between the columns of a table
+NARROWEST = 40  # columns in which sentences are folded; where there are fewer, below their record
 
 
 class Sheet:
@@ -18,9 +19,10 @@ class Sheet:
 
     `columns` are the keys a table shows, "" of them for something that is always a list; `name` is the key
     that holds the id; `data` is what a program gets; `trailer` follows the records after an empty line.
+    `prose`: the last column holds sentences, which a terminal folds and does not cut.
     """
 
-    __slots__ = ("columns", "data", "name", "rows", "trailer", "widths")
+    __slots__ = ("columns", "data", "name", "prose", "rows", "trailer", "widths")
 
     def __init__(
         self,
@@ -31,6 +33,7 @@ class Sheet:
         columns: "Sequence[str]" = (),
         widths: "dict[str, int] | None" = None,
         trailer: str = "",
+        prose: bool = False,
     ) -> None:
         self.name = name
         self.rows = rows
@@ -38,6 +41,7 @@ class Sheet:
         self.columns = tuple(columns)
         self.widths = widths or {}
         self.trailer = trailer
+        self.prose = prose
 
 
 def as_list(sheet: Sheet) -> str:
@@ -63,10 +67,35 @@ def as_table(sheet: Sheet, width: int | None = None) -> str:
         for at, column in enumerate(sheet.columns)
     ]
     ruler = ["-" * size for size in widths]
+    if sheet.prose and width is not None and sum(widths) + GAP * len(widths) > width:
+        return _with_prose([[*sheet.columns], ruler, *cells], widths, width)
     lines = [_line(line, widths) for line in ([*sheet.columns], ruler, *cells)]
     if sheet.trailer:
         lines += ["", sheet.trailer]
     return "".join(f"{_cut(line, width)}\n" for line in lines)
+
+
+def _with_prose(lines: "Sequence[Sequence[str]]", widths: "Sequence[int]", width: int) -> str:
+    """Write a table whose last column is folded at `width`, beside its record or below it."""
+    import textwrap
+
+    indent = sum(widths[:-1]) + GAP * (len(widths) - 1)
+    beside = width - indent >= NARROWEST
+    told = ""
+    for number, (*cells, sentence) in enumerate(lines):
+        record = _line(cells, widths[:-1])
+        if not beside:
+            below = (
+                ""
+                if number < 2
+                else textwrap.fill(sentence, width, initial_indent="    ", subsequent_indent="    ")
+            )
+            told += f"{_cut(record, width)}\n" + (f"{below}\n" if below else "")
+            continue
+        folded = textwrap.wrap(sentence, width - indent)[: 1 if number < 2 else None] or [""]
+        told += f"{record:<{indent}}{folded[0]}".rstrip() + "\n"
+        told += "".join(f"{'':<{indent}}{line}\n" for line in folded[1:])
+    return told
 
 
 def _line(cells: "Sequence[str]", widths: "Sequence[int]") -> str:

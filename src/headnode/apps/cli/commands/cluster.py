@@ -57,7 +57,7 @@ def params(asked: "Asked", client: "Client", out: "Output") -> int:
         listed = client.ask("params")["params"]
     shown = _chosen(listed, [*names, *changes])
     rows = [param_row(param) for param in shown]
-    out.sheet(Sheet("Name", rows, shown, columns=PARAM_COLUMNS))
+    out.sheet(Sheet("Name", rows, shown, columns=PARAM_COLUMNS, prose=True))
     return 0
 
 
