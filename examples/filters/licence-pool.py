@@ -38,7 +38,16 @@ def wanted(text: str, units: int) -> dict[str, int]:
 def alive() -> set[str]:
     """Return the ids of the jobs that are not over, as the head knows them."""
     state = Path(os.environ["CCP_DATA"]).parent
-    command = ["hn", "job", "list", "--all", "--json", "--state-directory", str(state)]
+    own = Path(os.environ.get("CCP_HOME", "/usr"), "bin", "hn")
+    command = [
+        str(own) if own.exists() else "hn",
+        "job",
+        "list",
+        "--all",
+        "--json",
+        "--state-directory",
+        str(state),
+    ]
     said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
     over = {"Finished", "Failed", "Canceled"}
     return {str(job["id"]) for job in json.loads(said.stdout) if job["state"] not in over}
@@ -79,13 +88,21 @@ def change(
     if call == "revert-activation":
         taken.pop(mark, None)  # nothing, when this filter said no
         return START
+    unasked = ""
     if short(asked, pool, taken):
-        still = alive()
-        for other in [each for each in taken if each.partition("/")[0] not in still]:
-            del taken[other]
+        try:
+            still = alive()
+        except (
+            OSError,
+            subprocess.SubprocessError,
+        ) as error:  # else Python would answer 1 for whatever happens
+            unasked = f"; the head could not be asked which jobs are over: {error}"
+        else:
+            for other in [each for each in taken if each.partition("/")[0] not in still]:
+                del taken[other]
     missing = short(asked, pool, taken)
     if missing:
-        print(f"not enough licences: {missing}")
+        print(f"not enough licences: {missing}{unasked}")
         return BLOCK
     taken[mark] = asked
     return START

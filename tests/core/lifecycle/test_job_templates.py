@@ -76,9 +76,9 @@ def test_what_is_read_only_stays_as_it_is() -> None:
     fixed = Rule(field="priority", default=said("priority", Priority(1000)), read_only=True)
     assert made(JobSpec(template="solver"), template(fixed)).priority == 1000
     assert made(JobSpec(template="solver", priority=Priority(1000)), template(fixed)).priority == 1000
-    with pytest.raises(BadRequest, match="priority is always 1000"):
+    with pytest.raises(BadRequest, match="priority is always BelowNormal"):
         made(JobSpec(template="solver", priority=Priority(0)), template(fixed))
-    with pytest.raises(BadRequest, match="exclusive is always False"):
+    with pytest.raises(BadRequest, match="exclusive is always no"):
         made(JobSpec(template="solver", exclusive=True), template(Rule(field="exclusive", read_only=True)))
 
 
@@ -100,8 +100,8 @@ def test_everything_that_is_wrong_is_said_at_once() -> None:
     rules = (Rule(field="priority", most=10), Rule(field="project", allowed=(said("project", "p"),)))
     with pytest.raises(BadRequest) as wrong:
         made(JobSpec(template="solver", priority=Priority(11)), template(*rules))
-    assert "priority is 11, and at most 10" in wrong.value.what
-    assert "project may not be" in wrong.value.what
+    assert "priority is Lowest+11, and at most Lowest+10" in wrong.value.what
+    assert "project must be given: p" in wrong.value.what
 
 
 def test_only_those_it_is_for_may_use_it() -> None:
@@ -134,7 +134,7 @@ def test_a_submitted_job_has_what_its_template_gave_it_however_it_was_made() -> 
         c.CreateJobs(by=BOB, specs=(spec, longer), submit=True),
         c.ModifyJob(by=BOB, job=at_once, spec=longer, fields=("run_time",)),
     ):
-        with pytest.raises(BadRequest, match="run time is 200, and at most 100"):
+        with pytest.raises(BadRequest, match="run time is 3m20s, and at most 1m40s"):
             world.do(refused)
     world.do(c.ModifyJob(by=ROOT, job=at_once, spec=longer, fields=("run_time",)))
 

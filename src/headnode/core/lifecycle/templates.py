@@ -10,6 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from headnode.core.lifecycle.requests import own_request
+from headnode.core.lifecycle.template_words import in_words
 from headnode.core.model.errors import BadRequest, NotAllowed, NotFound
 from headnode.core.model.job import JobSpec
 from headnode.core.model.template import DEFAULT, UNSAID, JobTemplate, Rule
@@ -98,17 +99,19 @@ def _broken(rule: Rule, spec: JobSpec) -> Iterator[str]:
     counted = f" of {rule.unit.value}s" if rule.unit else ""
     value, name = getattr(spec, rule.field), f"{rule.field.replace('_', ' ')}{counted}"
     if rule.read_only and value != rule.preset:
-        yield f"{name} is always {_shown(rule.preset)}"
+        yield f"{name} is always {in_words(rule.field, rule.preset)}"
         return
     number = _number(rule.field, spec)
     if rule.least is not None and number is not None and number < rule.least:
-        yield f"{name} is {number:g}, and at least {rule.least:g}"
+        yield f"{name} is {in_words(rule.field, number)}, and at least {in_words(rule.field, rule.least)}"
     if rule.most is not None and number is not None and number > rule.most:
-        yield f"{name} is {number:g}, and at most {rule.most:g}"
+        yield f"{name} is {in_words(rule.field, number)}, and at most {in_words(rule.field, rule.most)}"
     if rule.allowed and (strange := _strange(rule, value)):
-        yield f"{name} may not be {_shown(strange)}, but {_shown(_flat(rule.choices))}"
+        choices = in_words(rule.field, _flat(rule.choices))
+        may_not = f"may not be {in_words(rule.field, strange)}, but {choices}"
+        yield f"{name} must be given: {choices}" if strange == [""] else f"{name} {may_not}"
     if missing := [one for one in rule.demanded if one not in value]:
-        yield f"{name} must have {_shown(missing)}"
+        yield f"{name} must have {in_words(rule.field, missing)}"
 
 
 def _number(field: str, spec: JobSpec) -> float | None:
@@ -128,9 +131,3 @@ def _strange(rule: Rule, value: Any) -> Any:
 
 def _flat(choices: tuple[Any, ...]) -> list[Any]:
     return [one for choice in choices for one in (choice if isinstance(choice, tuple) else (choice,))]
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return " or ".join(map(_shown, value)) or "nothing"
-    return repr(value) if isinstance(value, str) and not value.isidentifier() else str(value)
