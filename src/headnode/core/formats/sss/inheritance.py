@@ -76,10 +76,10 @@ def effective_job(job: Job, defaults: Job | None = None) -> EffectiveJob:
     merged = overridden(defaults or Job(), job)
     groups = job.task_groups or merged.task_groups or (None,)
     passed = _passed_on(merged)
-    found = tuple(
+    found = [
         group if isinstance(group, TaskGroupRef) else _task_group(merged, passed, group) for group in groups
-    )
-    return EffectiveJob(job=merged, task_groups=found, written=job)
+    ]
+    return EffectiveJob(job=merged, task_groups=tuple(found), written=job)
 
 
 def _task_group(job: Job, of_job: Task, written: TaskGroup | None) -> EffectiveTaskGroup:
@@ -88,17 +88,14 @@ def _task_group(job: Job, of_job: Task, written: TaskGroup | None) -> EffectiveT
         merged = overridden(defaults, merged)
     within = _inside_of(of_job, merged)
     passed = _passed_on(within)
-    tasks = tuple(
-        task if isinstance(task, TaskRef) else _task(merged, passed, task)
-        for task in merged.tasks or (Task(),)
-    )
-    return EffectiveTaskGroup(
-        task_group=merged,
-        within=within,
-        tasks=tasks,
-        written=written,
-        silent=not (merged.tasks or merged.task_defaults),
-    )
+    silent = not (merged.tasks or merged.task_defaults)
+    tasks = (passed,) if silent else tuple(_tasks(merged, passed))
+    return EffectiveTaskGroup(task_group=merged, within=within, tasks=tasks, written=written, silent=silent)
+
+
+def _tasks(group: TaskGroup, passed: Task) -> Iterator[Task | TaskRef]:
+    for task in group.tasks or (Task(),):
+        yield task if isinstance(task, TaskRef) else _task(group, passed, task)
 
 
 def _task(group: TaskGroup, passed: Task, task: Task) -> Task:
@@ -110,12 +107,19 @@ def _task(group: TaskGroup, passed: Task, task: Task) -> Task:
 def overridden(defaults: AnyScope, own: AnyScope) -> AnyScope:
     """Return `own` with what only `defaults` says; parts inside are taken from `own` when it has any."""
     fields = _merged(defaults, own)
-    for field in own.__struct_fields__:
-        if field in ("tasks", "task_groups"):
-            fields[field] = getattr(own, field) or getattr(defaults, field)
-        elif field in ("task_defaults", "task_group_defaults"):
-            fields[field] = (*getattr(defaults, field), *getattr(own, field))
+    for field, are_defaults in _INSIDE.get(type(own), ()):
+        far = getattr(defaults, field)
+        if far:
+            near = getattr(own, field)
+            fields[field] = (*far, *near) if are_defaults else near or far
     return replace(own, **fields, awareness=own.awareness or defaults.awareness)
+
+
+_INSIDE: Mapping[type[Scope], Sequence[tuple[str, bool]]] = {
+    Job: (("task_groups", False), ("task_group_defaults", True)),
+    TaskGroup: (("tasks", False), ("task_defaults", True)),
+}
+"""The fields of parts that are in a part, and whether they are defaults of others."""
 
 
 def _passed_on(outer: Scope) -> Task:
@@ -124,11 +128,12 @@ def _passed_on(outer: Scope) -> Task:
     What a job is called, who pays, and what it was delivered is not its task groups' own.
     """
     requested = outer.requested
-    shared = _shared(requested.properties) if requested else ()
-    return Task(
-        properties=_environments([one for one in outer.properties if one.name in _SHARED]),
-        requested=replace(requested, properties=shared) if requested and shared else None,
-    )
+    if requested:
+        shared = _shared(requested.properties)
+        if len(shared) < len(requested.properties):
+            requested = replace(requested, properties=shared) if shared else None
+    properties = tuple([one for one in outer.properties if one.name in _SHARED])
+    return Task(properties=_environments(properties), requested=requested)
 
 
 def _shared(properties: Sequence[Property]) -> tuple[Property, ...]:
@@ -141,24 +146,24 @@ def _shared(properties: Sequence[Property]) -> tuple[Property, ...]:
 
 def _inside_of(passed: Task, own: AnyScope) -> AnyScope:
     """Return `own` with what is passed on to it."""
-    if own.properties or own.requested or own.delivered:
-        return replace(own, **_merged(passed, own))
-    return replace(own, properties=passed.properties, requested=passed.requested)
+    fields = _merged(passed, own)
+    return replace(own, **fields) if fields else own
 
 
 def _merged(far: Scope, near: Scope) -> dict[str, object]:
     """Return the properties of both, where `near` overrides."""
-    taken = _slots(near.properties)
-    if near.requested:
-        taken |= _slots(near.requested.properties)
-    delivered = near.delivered
+    taken = _slots((*near.properties, *near.requested.properties) if near.requested else near.properties)
+    fields: dict[str, object] = {}
+    free = _free(far.properties, taken)
+    properties = _environments((*free, *near.properties) if free else near.properties)
+    if properties is not near.properties:
+        fields["properties"] = properties
+    if far.requested:
+        fields["requested"] = _envelope(far.requested, near.requested, taken)
     if far.delivered:
-        delivered = _envelope(far.delivered, delivered, _slots(delivered.properties if delivered else ()))
-    return {
-        "properties": _environments([*_free(far.properties, taken), *near.properties]),
-        "requested": _envelope(far.requested, near.requested, taken) if far.requested else near.requested,
-        "delivered": delivered,
-    }
+        known = _slots(near.delivered.properties if near.delivered else ())
+        fields["delivered"] = _envelope(far.delivered, near.delivered, known)
+    return fields
 
 
 def _envelope(far: Envelope, near: Envelope | None, taken: Set[Hashable]) -> Envelope | None:
@@ -172,7 +177,7 @@ def _envelope(far: Envelope, near: Envelope | None, taken: Set[Hashable]) -> Env
 def _free(properties: Sequence[Property], taken: Set[Hashable]) -> Sequence[Property]:
     """Return the properties that nothing nearer overrides; what is bound together goes together."""
     if not _are_bound(properties):
-        return [one for one in properties if _slot(one) not in taken or type(one) is Environment]
+        return [one for one in properties if type(one) is Environment or _slot(one) not in taken]
     runs = (
         run
         for run in _runs(properties)
@@ -183,7 +188,7 @@ def _free(properties: Sequence[Property], taken: Set[Hashable]) -> Sequence[Prop
 
 def _are_bound(properties: Sequence[Property]) -> bool:
     """Whether group, conj or preference may bind any of `properties` together."""
-    return any(one.conj or one.group or one.preference for one in properties)
+    return bool([one for one in properties if one.conj is not None or one.group or one.preference])
 
 
 def _runs(properties: Sequence[Property]) -> Iterator[Sequence[Property]]:
@@ -219,11 +224,11 @@ _MORE_THAN_NAMES: Mapping[type[Property], Callable[[Any], Hashable]] = {
 """What tells properties apart that may stand several times beside each other."""
 
 
-def _environments(properties: Sequence[Property]) -> tuple[Property, ...]:
+def _environments(properties: tuple[Property, ...]) -> tuple[Property, ...]:
     """Return the properties with one environment, in which later variables replace earlier ones."""
-    found = [one for one in properties if isinstance(one, Environment)]
+    found = [one for one in properties if type(one) is Environment]
     if len(found) < 2:
-        return tuple(properties)
+        return properties
     variables: dict[str, Variable] = {}
     for one in found:
         variables |= {variable.name: variable for variable in one.variables}

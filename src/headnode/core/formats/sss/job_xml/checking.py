@@ -44,7 +44,7 @@ class Checks:
                 what = f"two elements {local(element)} have the id {name!r}"
                 self._findings.refuse("given-twice", element, what, "give each an id of its own")
             ids.add((type(part), name))
-            if isinstance(part, TaskGroup):
+            if isinstance(part, TaskGroup) and part.tasks:
                 self._task_count(element, part)
 
     def _task_count(self, element: etree._Element, part: TaskGroup) -> None:
@@ -75,8 +75,8 @@ class Checks:
         The published example opens with -1 and closes with 1: when that alone is wrong, the signs are
         turned.
         """
-        signs = [one.group for one in found]
-        if not any(signs) or _in_order(signs):
+        signs = [one.group for one in found if one.group]
+        if not signs or _in_order(signs):
             return tuple(found)
         if not _in_order([-sign for sign in signs]):
             what = "the parentheses that group opens and closes do not match, or are too many"

@@ -18,7 +18,7 @@ from headnode.core.formats.sss.job_xml.attributes_reader import AttributesReader
 from headnode.core.formats.sss.job_xml.findings import Findings, local
 from headnode.core.formats.sss.job_xml.plain_names import PlainName, plain_names
 from headnode.core.formats.sss.job_xml.shapes import finished, is_amount
-from headnode.core.formats.sss.properties import Kept, Property
+from headnode.core.formats.sss.properties import Kept, Property, Value
 from headnode.core.formats.sss.rows import NODE_PROPERTIES, Place, Row
 from headnode.core.formats.sss.selections import Aggregation, Selection
 from headnode.core.formats.sss.streams import Environment, Variable
@@ -44,6 +44,7 @@ class Elements:
         self.fragments: list[tuple[str, etree._Element]] = []  # what an Executable means by #id
         self._findings, self._prefix, self._lenient = findings, prefix, lenient
         self._plain: dict[Place, Mapping[str, PlainName]] = {}
+        self._children: dict[Place, Mapping[str, Child]] = {}
 
     def name(self, element: etree._Element) -> str:
         """Return the name of an element as the tables have it; of one in a foreign namespace, all of it."""
@@ -52,16 +53,23 @@ class Elements:
 
     def child(self, element: etree._Element, place: Place) -> Child | None:
         """Return what an element is that has parts of its own; None when it has not."""
-        name = self.name(element)
-        child = CHILDREN_OF[place].get(name)
+        children = self.children(place)
+        child = children.get(element.tag)
         if child is None and self._lenient:
-            child = next(
-                (one for one in CHILDREN_OF[place].values() if one.name.lower() == name.lower()), None
-            )
+            name = self.name(element)
+            child = next((one for one in children.values() if one.name.lower() == name.lower()), None)
             if child:
                 what = f"repaired: element {name!r} is read as {child.name!r}"
                 self._findings.add(Kind.TRANSLATED, element, what)
         return child
+
+    def children(self, place: Place) -> Mapping[str, Child]:
+        """Return the elements in `place` that have parts of their own, by their tags."""
+        found = self._children.get(place)
+        if found is None:
+            known = CHILDREN_OF[place].items()
+            found = self._children[place] = {f"{self._prefix}{name}": child for name, child in known}
+        return found
 
     def plain_names(self, place: Place) -> Mapping[str, PlainName]:
         """Return the properties in `place` that may be nothing but text, by the tags of their elements."""
@@ -75,21 +83,22 @@ class Elements:
 
         Raises:  BadRequest when its content is not of its type.
         """
-        row = name.row
-        if name.version:
+        if name.version is not None:
             self.spoken[name.version] += 1
             if not name.heard:
                 name.heard = True
-                self.first.setdefault((name.version, name.name), (element, row))
-        text = (element.text or "").strip()
-        try:
-            value = row.type.read(text) if text or row.type is STRING else None
-        except BadRequest as wrong:
-            self._findings.refuse(wrong.code, element, wrong.what, wrong.fix)
-        found = row.shape(name=row.name, value=value)
-        if text[:1] == "#" and row.name == "Executable":
+                self.first.setdefault((name.version, name.name), (element, name.row))
+        text, row = element.text, name.row
+        text = text.strip() if text else ""
+        value: Value = text
+        if not name.is_text:
+            try:
+                value = row.type.read(text) if text else None
+            except BadRequest as wrong:
+                self._findings.refuse(wrong.code, element, wrong.what, wrong.fix)
+        elif name.is_program and text[:1] == "#":
             self.fragments.append((text[1:], element))
-        return found
+        return row.shape(name=row.name, value=value)
 
     def read(
         self, element: etree._Element, place: Place, inherited: Awareness

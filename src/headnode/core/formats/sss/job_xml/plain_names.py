@@ -15,6 +15,7 @@ from headnode.core.formats.sss.selections import Selection
 from headnode.core.formats.sss.streams import Notifications, Stream
 from headnode.core.formats.sss.structured_rows import ADAPTER, NETWORK
 from headnode.core.formats.sss.tables import SPELLINGS
+from headnode.core.formats.sss.value_types import STRING
 from headnode.core.formats.sss.versions import Version
 
 _SHAPES = (Property, Charge, Consumable, Selection, Stream, Notifications, Extension)
@@ -31,6 +32,8 @@ class PlainName(msgspec.Struct):
     row: Row
     version: Version | None
     key: Hashable
+    is_text: bool
+    is_program: bool
     heard: bool = False
 
 
@@ -38,7 +41,12 @@ def plain_names(place: Place, prefix: str) -> dict[str, PlainName]:
     """Return the names of such properties in `place`, by the tags in a namespace that `prefix` says."""
     return {
         f"{prefix}{name}": PlainName(
-            name, row, spelling.version, key_of(row.shape(name=row.name), place, row)
+            name,
+            row,
+            spelling.version,
+            key_of(row.shape(name=row.name), place, row),
+            is_text=row.type is STRING,
+            is_program=row.name == "Executable",
         )
         for name, spelling in SPELLINGS[place].items()
         if (row := spelling.row).shape in _SHAPES and row not in (NETWORK, ADAPTER) and not spelling.alias

@@ -191,12 +191,10 @@ class _Reader:
         elements.refuse_stray(element.text, element)
         for found in element:
             name = plain.get(found.tag)
-            if name and not found.keys() and not len(found):
+            if name is not None and not found.keys() and not len(found):
                 properties.append(elements.plain(found, name))
-                if name.key in once:
+                if name.key is not None and once.setdefault(name.key, found) is not found:
                     self._once(found, name.key, once)
-                elif name.key is not None:
-                    once[name.key] = found
             elif part := elements.child(found, place):
                 self._once(found, None if part.many else part.name, once)
                 inside.setdefault(part.field, []).append((found, self._child(found, part, policy)))
@@ -208,7 +206,9 @@ class _Reader:
             if tail and not tail.isspace():
                 elements.refuse_stray(tail, found)
         fields["properties"] = self._checked(element, child, properties)
-        return fields | self._gathered(element, child, inside)
+        if inside or place is Place.JOB_GROUP:
+            self._gather(element, child, inside, fields)
+        return fields
 
     def _checked(
         self, element: etree._Element, child: Child, properties: list[Property]
@@ -222,26 +222,26 @@ class _Reader:
                     properties[:0] = [self._checks.missing(element, row)]
         return tuple(properties)
 
-    def _gathered(
+    def _gather(
         self,
         element: etree._Element,
         child: Child,
         inside: Mapping[str, list[tuple[etree._Element, Any]]],
-    ) -> Fields:
-        """Return the parts of a part by the field they fill."""
-        fields: Fields = {}
+        fields: Fields,
+    ) -> None:
+        """Add the parts of a part by the field they fill."""
         for part in CHILDREN_OF[child.place].values():
-            found = inside.get(part.field, [])
-            if len(found) < part.least and not child.defaults:
+            found = inside.get(part.field)
+            if found and part.many:
+                self._checks.distinct(found)
+                fields[part.field] = tuple([one for _, one in found])
+            elif found:
+                fields[part.field] = found[0][1]
+            elif part.least and not child.defaults:
                 what, fix = f"it holds no {part.name}", f"write a {part.name} in it"
                 self._findings.refuse("missing", element, what, fix)
-            if part.many and found:
-                self._checks.distinct(found)
-            if found:
-                fields[part.field] = tuple(one for _, one in found) if part.many else found[0][1]
         if child.place is Place.JOB_GROUP:
             self._checks.circle(inside["jobs"], fields.get("job_defaults"))
-        return fields
 
     def _once(self, element: etree._Element, key: Hashable, once: dict[Hashable, etree._Element]) -> None:
         """Refuse what stands a second time where it may stand only once."""

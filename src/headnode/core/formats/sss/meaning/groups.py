@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from headnode.core.formats.fidelity import Kind
 from headnode.core.formats.sss.meaning.sizes import Part, Tell
-from headnode.core.formats.sss.meaning.wishes import NOTHING, OF_NODES, Wishes
+from headnode.core.formats.sss.meaning.wishes import NOTHING, OF_NODES, Said
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 
 
@@ -24,16 +24,16 @@ class Grouped(NamedTuple):
 _OF_NODES = frozenset(field for fields in OF_NODES.values() for field in fields)
 
 
-def grouped(job: Wishes, parts: Sequence[Part], tell: Tell) -> Grouped:
+def grouped(job: Said, parts: Sequence[Part], tell: Tell) -> Grouped:
     """Return where the job and its tasks may run."""
-    apart = {field for part in parts for field in part.fields if field in _OF_NODES}
-    tasks = tuple(_needs_of(part.asked, apart) if apart else ANY_NODE for part in parts)
+    apart = _OF_NODES.intersection(set().union(*[part.own.fields for part in parts]))
+    tasks = [_needs_of(part.asked, apart) for part in parts] if apart else [ANY_NODE] * len(parts)
     fields = _of_job(job, apart)
-    if job.partition:
+    if job.wishes.partition:
         tell(Kind.TRANSLATED, "job", "Partition: a node group of that name must exist")
     if "most_memory" in apart:
         fields["maximum_memory"] = _most_memory(parts, tell)
-    return Grouped(fields, tasks)
+    return Grouped(fields, tuple(tasks))
 
 
 _NEEDS = {
@@ -61,32 +61,36 @@ _FIELDS = {
 """What a job has fields of its own for, beside those for what is needed of nodes."""
 
 _OTHER_NEEDS = frozenset(_NEEDS) - frozenset(_FIELDS)
+_OF_NO_JOB = {to: getattr(NOTHING, field) for field, to in _FIELDS.items()}
+"""The fields of a job that demands nothing of its nodes."""
 
 
-def _needs_of(wishes: Wishes, fields: Set[str]) -> NodeNeeds:
-    """Return what `wishes` demand of every node in `fields`."""
+def _needs_of(said: Said, fields: Set[str]) -> NodeNeeds:
+    """Return what is demanded of every node in `fields`."""
     demands = {
         _NEEDS[field]: value
-        for field in fields & _NEEDS.keys()
-        if (value := getattr(wishes, field)) != getattr(NOTHING, field)
+        for field in said.fields & fields & _NEEDS.keys()
+        if (value := getattr(said.wishes, field))
     }
     return NodeNeeds(**demands) if demands else ANY_NODE
 
 
-def _of_job(wishes: Wishes, apart: Set[str]) -> dict[str, Any]:
+def _of_job(said: Said, apart: Set[str]) -> dict[str, Any]:
     """Return the fields of a job for what its task groups say nothing of."""
-    own = {to: getattr(NOTHING if field in apart else wishes, field) for field, to in _FIELDS.items()}
+    alone, wishes = said.fields - apart, said.wishes
+    own = {_FIELDS[field]: getattr(wishes, field) for field in alone & _FIELDS.keys()}
     return {
+        **_OF_NO_JOB,
         **own,
         "node_groups": (wishes.partition,) if wishes.partition else (),
-        "needs": _needs_of(wishes, _OTHER_NEEDS - apart),
+        "needs": _needs_of(said, _OTHER_NEEDS - apart),
     }
 
 
 def _most_memory(parts: Sequence[Part], tell: Tell) -> int | None:
     """Return the upper bound of the memory of all nodes: the least that a task group names."""
-    most = [part.asked.most_memory for part in parts if part.asked.most_memory is not None]
-    least = max((part.asked.least_memory or 0 for part in parts), default=0)
+    most = [part.asked.wishes.most_memory for part in parts if part.asked.wishes.most_memory is not None]
+    least = max((part.asked.wishes.least_memory or 0 for part in parts), default=0)
     if not most:
         return None
     if min(most) < least:

@@ -81,9 +81,9 @@ class JobReader:
         tasks = list(self._tasks(document.scripts))
         fields = self._asked(tasks) | self._told() | dict(waits.others)
         owned = self._owned(taken)
-        kept: list[Property] = [*self._walk.kept, *taken.outside, *owned]
+        kept = (*self._walk.kept, *taken.outside, *owned)
         ours = named(self._structured.get(Extension, ()))
-        rest = Job(properties=tuple(kept), requested=taken.requested, kept=job.kept)
+        rest = Job(properties=kept, requested=taken.requested, kept=job.kept)
         return JobSpec(
             **fields,
             extensions={**extensions_of(rest), **around.extensions, **ours.extensions},
@@ -94,7 +94,7 @@ class JobReader:
         )
 
     def _tasks(self, scripts: Mapping[str, str]) -> list[Read]:
-        reader = TaskReader(self._job, self._ways, scripts, self._policy, self._findings)
+        reader = TaskReader(self._said, self._ways, scripts, self._policy, self._findings)
         found: list[Read] = []
         for number, group in enumerate(self._found.task_groups, 1):
             where = f"{self._where}, task group {number}"
@@ -113,24 +113,23 @@ class JobReader:
             more = "1 more alternative is" if cut == 1 else f"{cut} more alternatives are"
             what = f"{more} left out, since it prefers all others but the last"
             self._findings.add(Kind.APPROXIMATED, self._where, what)
-        meanings = [self._meaning(tasks, choices[0], 0, explicit=False)]
-        sized = meanings[0].job["minimum"] is not None
+        first = self._meaning(tasks, choices[0], 0, explicit=False)
+        meanings, sized = [first], first.job["minimum"] is not None
         for number, choice in enumerate(choices[1:], 1):
             meanings.append(self._meaning(tasks, choice, number, explicit=sized))
         best = self._ways[0][choices[0][0]].wishes
-        together = self._together(tasks, meanings[0])
+        together = self._together(tasks, first)
         return {
-            **meanings[0].job,
+            **first.job,
             "together": together,
             "project": best.project,
             "reservation": best.reservation,
             "run_as": best.user,
             "template": best.queue or best.quality,
             "tasks": tuple(
-                TaskSpec(**read.fields, **fields)
-                for read, fields in zip(tasks, meanings[0].tasks, strict=True)
+                [TaskSpec(**read.fields, **sized) for read, sized in zip(tasks, first.tasks, strict=True)]
             ),
-            "alternatives": self._alternatives(meanings),
+            "alternatives": self._alternatives(meanings) if len(meanings) > 1 else (),
         }
 
     def _alternatives(self, meanings: Sequence[Meaning]) -> tuple[Alternative, ...]:
@@ -147,7 +146,7 @@ class JobReader:
 
     def _together(self, tasks: Sequence[Read], meaning: Meaning) -> bool:
         """Whether there are several tasks, which start together."""
-        several = sum(one.instances for one in tasks) > 1
+        several = sum([one.instances for one in tasks]) > 1
         if several and any(task["minimum"] < task["maximum"] for task in meaning.tasks):
             what = "Processors from so many to so many: tasks that start together get the least"
             self._findings.add(Kind.APPROXIMATED, self._where, what)
@@ -157,10 +156,11 @@ class JobReader:
         self, tasks: Sequence[Read], choice: Sequence[int], number: int, *, explicit: bool
     ) -> Meaning:
         """Return what one alternative says of the job and of its tasks."""
-        wishes = self._ways[0][choice[0]].wishes
+        said = self._ways[0][choice[0]].said
+        wishes = said.wishes
         parts = [one.part(self._ways, choice) for one in tasks]
         tell = self._tell(f", alternative {number}" if number else "")
-        sizes, nodes = sizes_of(wishes, parts, tell), grouped(wishes, parts, tell)
+        sizes, nodes = sizes_of(wishes, parts, tell), grouped(said, parts, tell)
         job = {
             **sizes.job,
             **nodes.job,
@@ -170,17 +170,19 @@ class JobReader:
         if explicit and job["minimum"] is None:
             job["minimum"], job["maximum"] = total(parts, sizes.tasks) if parts else (1, 1)
         each = zip(parts, sizes.tasks, nodes.tasks, strict=True)
-        fields = ({**size, "needs": needs, "run_time": part.own.run_time} for part, size, needs in each)
+        fields = [
+            {**size, "needs": needs, "run_time": part.own.wishes.run_time} for part, size, needs in each
+        ]
         return Meaning(job, tuple(fields))
 
     def _licences(self, tasks: Sequence[Read], choice: Sequence[int]) -> tuple[Licence, ...]:
         """Return the licences of the job and of its task groups, which all run together."""
-        scopes = dict.fromkeys((0, *(scope for one in tasks for scope in (one.group, one.task))))
+        scopes = dict.fromkeys([0, *[scope for one in tasks for scope in (one.group, one.task)]])
+        found = [one for scope in scopes for one in self._ways[scope][choice[scope]].said.wishes.licences]
         amounts: dict[str, int] = {}
-        for scope in scopes:
-            for licence in self._ways[scope][choice[scope]].wishes.licences:
-                amounts[licence.feature] = amounts.get(licence.feature, 0) + (licence.amount or 0)
-        return tuple(Licence(feature, amount) for feature, amount in amounts.items())
+        for licence in found:
+            amounts[licence.feature] = amounts.get(licence.feature, 0) + (licence.amount or 0)
+        return tuple([Licence(feature, amount) for feature, amount in amounts.items()])
 
     def _tell(self, which: str) -> Tell:
         """Return what says what became of something; ``job`` is this one."""

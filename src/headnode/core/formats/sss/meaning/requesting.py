@@ -12,9 +12,10 @@ from headnode.core.formats.fidelity import Awareness, Kind
 from headnode.core.formats.sss.consumables import Consumable
 from headnode.core.formats.sss.job_object import Scope
 from headnode.core.formats.sss.meaning.findings import Findings
+from headnode.core.formats.sss.meaning.plain_wishes import plain_wishes
 from headnode.core.formats.sss.meaning.rows import Role, meaning_of
 from headnode.core.formats.sss.meaning.wish_reading import wishes_of, without_effect
-from headnode.core.formats.sss.meaning.wishes import NOTHING, Wishes
+from headnode.core.formats.sss.meaning.wishes import NOTHING_SAID, Said, Wishes, said_by
 from headnode.core.formats.sss.properties import Envelope, Kept, Property
 from headnode.core.formats.sss.requests.alternatives import Alternative, Asked, asked, ways_of
 from headnode.core.formats.sss.requests.constraint import Constraint
@@ -27,8 +28,13 @@ _SHOWN = 3  # of the alternatives that are not taken
 class Option(msgspec.Struct, frozen=True, gc=False):
     """One way to meet a request, and the sum of the preferences that it fulfils."""
 
-    wishes: Wishes
+    said: Said
     weight: int = 0
+
+    @property
+    def wishes(self) -> Wishes:
+        """What is asked for."""
+        return self.said.wishes
 
 
 class Taken(msgspec.Struct, frozen=True, gc=False):
@@ -44,10 +50,10 @@ class Taken(msgspec.Struct, frozen=True, gc=False):
     @property
     def wishes(self) -> Wishes:
         """What is asked for at best."""
-        return self.options[0].wishes
+        return self.options[0].said.wishes
 
 
-ANYTHING = Taken((Option(NOTHING),))
+ANYTHING = Taken((Option(NOTHING_SAID),))
 """What a scope asks for that says nothing."""
 
 
@@ -69,6 +75,9 @@ def take(asking: Asking) -> Taken:
     found = asked(asking.scope)
     if not (found.outside or found.inside):
         return ANYTHING
+    plain = plain_wishes((*found.outside, *found.inside), asking.place)
+    if plain is not None:
+        return Taken((Option(plain),))
     try:
         return _worked_out(asking, found)
     except BadRequest as wrong:
@@ -94,7 +103,7 @@ def _worked_out(asking: Asking, found: Asked) -> Taken:
         if key in options:
             unused.append(way)
             continue
-        options[key] = Option(wishes, way.weight)
+        options[key] = Option(said_by(wishes), way.weight)
         unsaid |= dict.fromkeys(lost)
         for what in approximations:
             asking.findings.add(Kind.APPROXIMATED, asking.where, what)

@@ -4,14 +4,14 @@ The tasks of an SSS job start together, so the job waits for as many as all of t
 Source: SSS 3.1.0, Tables 25-2 (NodeCount), 25-4 (Processors) and 25-5 (TaskCount), "TaskDistribution".
 """
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from headnode.core.formats.fidelity import Kind
-from headnode.core.formats.sss.meaning.wishes import Bounds, Wishes
+from headnode.core.formats.sss.meaning.wishes import Bounds, Said, Wishes
 from headnode.core.model.job import UnitType
 from headnode.core.model.task import Distribution
 
@@ -23,14 +23,13 @@ Counts = tuple[Bounds | None, Bounds | None]
 class Part(msgspec.Struct, frozen=True):
     """A task to be: what its task group asks for all of its instances, or each of them.
 
-    `own` is what it asks for itself, said in `fields`; `asked` has what its job asks for besides.
+    `own` is what it asks for itself; `asked` has what its job asks for besides.
     `sharing` is how many instances share what the task group asks for: its own, or with others that differ.
     """
 
     where: str
-    asked: Wishes
-    own: Wishes
-    fields: Set[str]
+    asked: Said
+    own: Said
     instances: int = 1
     each: Bounds | None = None
     distribution: Distribution | None = None
@@ -56,7 +55,10 @@ def sizes_of(job: Wishes, parts: Sequence[Part], tell: Tell) -> Sizes:
     """Return how large the job and its tasks are."""
     if not parts:
         return Sizes(_PLAIN | _alone(job, tell), ())
-    counted = [(part.asked.processors or job.processors, part.asked.nodes or job.nodes) for part in parts]
+    counted = [
+        (part.asked.wishes.processors or job.processors, part.asked.wishes.nodes or job.nodes)
+        for part in parts
+    ]
     if _on_one_node(job, parts) and all(processors for processors, _ in counted):
         found = _by_processors(parts, [(processors, None) for processors, _ in counted], tell)
         return _sizes({"single_node": True}, job.processors, parts, found, tell)
@@ -81,7 +83,7 @@ def _sizes(
 
 def _on_one_node(job: Wishes, parts: Sequence[Part]) -> bool:
     """Whether all of the job shall be on one node."""
-    own = [part.asked.nodes for part in parts if part.asked.nodes]
+    own = [part.asked.wishes.nodes for part in parts if part.asked.wishes.nodes]
     return (job.nodes == (1, 1) and not own) or (own == [(1, 1)] and len(parts) == 1)
 
 
@@ -206,7 +208,9 @@ def _job_size(
     if asked is None:
         single = len(parts) == 1 and parts[0].instances == 1
         return {} if single else _bounds((least, most))
-    own = [part.asked.nodes if by_node else part.asked.processors or part.each for part in parts]
+    own = [
+        part.asked.wishes.nodes if by_node else part.asked.wishes.processors or part.each for part in parts
+    ]
     if len(parts) > 1 and not all(own):
         tell(
             Kind.TRANSLATED,

@@ -3,9 +3,8 @@
 Source: SSS 3.1.0, "TaskGroup and TaskGroupDefaults", "Task and TaskDefaults".
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 from msgspec.structs import replace
@@ -13,7 +12,7 @@ from msgspec.structs import replace
 from headnode.core.formats.fidelity import Awareness, Kind
 from headnode.core.formats.sss.conditions import Distribution, Limit
 from headnode.core.formats.sss.inheritance import EffectiveTaskGroup
-from headnode.core.formats.sss.job_object import Job, Task, TaskGroup, TaskRef
+from headnode.core.formats.sss.job_object import Task, TaskGroup, TaskRef
 from headnode.core.formats.sss.meaning.findings import Findings
 from headnode.core.formats.sss.meaning.keeping import extensions_of, named
 from headnode.core.formats.sss.meaning.limits import limits_of
@@ -24,7 +23,7 @@ from headnode.core.formats.sss.meaning.rows import OUTCOMES, meaning_of
 from headnode.core.formats.sss.meaning.sizes import Part
 from headnode.core.formats.sss.meaning.streams import home, streams_of
 from headnode.core.formats.sss.meaning.walking import Walk
-from headnode.core.formats.sss.meaning.wishes import NOTHING, Bounds, overridden, said, together
+from headnode.core.formats.sss.meaning.wishes import Bounds, overridden, said_by, within
 from headnode.core.formats.sss.properties import Envelope, Property, Value
 from headnode.core.formats.sss.rows import Place
 from headnode.core.formats.sss.streams import Environment, Stream
@@ -36,7 +35,6 @@ from headnode.core.model.task import Distribution as Placed
 
 Fields = dict[str, Any]
 _PATHS = ("command", "standard_input", "standard_output", "standard_error", "work_directory")
-_SWEPT = re.compile(r"[*^]")
 _MANY = {row.name for row in ROWS if row.many}
 
 
@@ -58,13 +56,14 @@ class Read(msgspec.Struct, frozen=True):
 
     def part(self, ways: Ways, choice: Sequence[int]) -> Part:
         """Return what it asks for when of each scope the way is taken that `choice` says."""
-        job, group, task = [ways[scope][choice[scope]].wishes for scope in (0, self.group, self.task)]
-        inner = replace(task, processors=None) if task.processors else task
-        own = group if inner is NOTHING else overridden(inner, group, together(said(inner)))
-        fields = together(said(own))
-        asked = overridden(own, job, fields, processors=group.processors, nodes=group.nodes)
-        each = task.processors or self.each
-        return Part(self.where, asked, own, fields, self.instances, each, self.distribution, self.sharing)
+        job, group = ways[0][choice[0]].said, ways[self.group][choice[self.group]].said
+        own, each = group, self.each
+        if self.task != self.group:
+            task = ways[self.task][choice[self.task]].said
+            each = task.wishes.processors or each
+            own = overridden(said_by(replace(task.wishes, processors=None)), group)
+        asked = within(own, job, group.wishes.nodes)
+        return Part(self.where, asked, own, self.instances, each, self.distribution, self.sharing)
 
 
 class More(msgspec.Struct, frozen=True, gc=False):
@@ -86,9 +85,14 @@ class TaskReader:
     """
 
     def __init__(
-        self, job: Job, ways: Ways, scripts: Mapping[str, str], policy: Awareness, findings: Findings
+        self,
+        job: Mapping[str, Value],
+        ways: Ways,
+        scripts: Mapping[str, str],
+        policy: Awareness,
+        findings: Findings,
     ) -> None:
-        self._job, self._ways, self._scripts = job, ways, dict(scripts)
+        self._job, self._ways, self._scripts = job, ways, scripts
         self._policy, self._findings = policy, findings
 
     def group(self, group: EffectiveTaskGroup, where: str) -> Iterator[Read]:
@@ -101,28 +105,28 @@ class TaskReader:
         walk = Walk(Place.TASK_GROUP, where, policy, self._findings)
         walk.over(own, own.properties)
         taken = take(Asking(own, Place.TASK_GROUP, where, policy, self._findings))
-        of = own.structured()
-        limits = limits_of(of.get(Limit, ()), where, walk.unsaid, self._findings)
-        scope = self._added(taken.options)
-        different = list(self._different(group, where))
+        said, around = own.values(), group.within.structured()
+        limits = limits_of(own.properties, where, walk.unsaid, self._findings) if Limit in around else ()
+        scope = inner = self._added(taken.options)
+        different = self._different(group, said, where)
         sharing = sum([count for _, count in different])
-        around = group.within.structured().get(Distribution, ())
-        placed, each = distribution_of(around), each_of(around)
+        laid = around.get(Distribution, ())
+        placed, each = (distribution_of(laid), each_of(laid)) if laid else (None, None)
         kept = (*walk.kept, *taken.outside)
+        more = NO_MORE
         for number, (task, count) in enumerate(different):
-            more = NO_MORE if group.silent else self._more(task, group.within, policy, where)
-            hidden = {one.name for one in more.kept} - _MANY | ({"Id"} if number else set())
-            rest = TaskGroup(
-                properties=(*(one for one in kept if one.name not in hidden), *more.kept),
-                requested=more.taken.requested or taken.requested,
-                kept=own.kept,
+            if not group.silent:
+                more = self._more(task, group.within, policy, where)
+                inner = self._added(more.taken.options)
+            rest = _rest(own, kept, taken, more, first=not number)
+            fields = self._fields(task, more.task, own, said, where)
+            fields["extensions"] = (
+                extensions_of(rest) | fields["extensions"] if rest else fields["extensions"]
             )
-            fields = self._fields(task, more.task, own, rest, where)
-            named_more = {one.name for one in more.limits}
-            fields["resource_limits"] = (*(one for one in limits if one.name not in named_more), *more.limits)
-            inner = self._added(more.taken.options)
-            swept = _sweep(fields, count) if count != 1 else fields
-            yield Read(swept, where, count, each, placed, scope, inner, sharing)
+            fields["resource_limits"] = _nearest(more.limits, limits)
+            if count != 1:
+                _sweep(fields, count)
+            yield Read(fields, where, count, each, placed, scope, inner, sharing)
 
     def _more(self, task: Task, within: TaskGroup, policy: Awareness, where: str) -> More:
         """Return what a task says beyond its group."""
@@ -138,15 +142,18 @@ class TaskReader:
         self._ways.append(options)
         return len(self._ways) - 1
 
-    def _different(self, group: EffectiveTaskGroup, where: str) -> Iterator[tuple[Task, int]]:
-        """Yield the tasks that differ in more than where they ran, with the number of each."""
+    def _different(
+        self, group: EffectiveTaskGroup, said: Mapping[str, Value], where: str
+    ) -> list[tuple[Task, int]]:
+        """Return the tasks that differ in more than where they ran, with the number of each."""
         tasks = [task for task in group.tasks if isinstance(task, Task)]
-        for task in group.tasks:
-            if isinstance(task, TaskRef):
-                what = f"task {task.id!r} is defined elsewhere: it is not run"
-                self._findings.unsupported(task.awareness or self._policy, where, what)
-        count = group.count if len(tasks) == len(group.tasks) else min(group.count, len(tasks))
-        if group.written and len(group.tasks) == 1 and group.task_group.value("TaskCount") is None:
+        if len(tasks) < len(group.tasks):
+            self._tell_elsewhere(group.tasks, where)
+        written = said.get("TaskCount")
+        count = written if isinstance(written, int) else len(group.tasks)
+        if len(tasks) < len(group.tasks):
+            count = min(count, len(tasks))
+        if written is None and group.written and len(group.tasks) == 1:
             count = numbered(group.within.properties) or count
         if count > MOST_INSTANCES:
             raise BadRequest(
@@ -157,31 +164,36 @@ class TaskReader:
         if count == 0:
             self._findings.add(Kind.APPROXIMATED, where, "TaskCount 0: nothing of the task group is run")
         if not tasks or count == 0:
-            return
+            return []
         if len(tasks) == 1 or len({_essence(task) for task in tasks}) == 1:
-            yield tasks[0], count
-            return
-        yield from ((task, 1) for task in tasks)
+            return [(tasks[0], count)]
+        found = [(task, 1) for task in tasks]
         if count > len(tasks):
-            yield (
-                Task(properties=group.within.properties, requested=group.within.requested),
-                count - len(tasks),
-            )
+            others = Task(properties=group.within.properties, requested=group.within.requested)
+            found.append((others, count - len(tasks)))
+        return found
 
-    def _fields(self, task: Task, own: Task, group: TaskGroup, rest: TaskGroup, where: str) -> Fields:
-        """Return the fields of `task`, which says `own` beyond its `group`; `rest` is kept."""
+    def _tell_elsewhere(self, tasks: Iterable[Task | TaskRef], where: str) -> None:
+        for task in tasks:
+            if isinstance(task, TaskRef):
+                what = f"task {task.id!r} is defined elsewhere: it is not run"
+                self._findings.unsupported(task.awareness or self._policy, where, what)
+
+    def _fields(self, task: Task, own: Task, group: TaskGroup, of: Mapping[str, Value], where: str) -> Fields:
+        """Return the fields of `task`, which says `own` beyond its `group`, whose values are `of`."""
         said = task.values()
-        if not self._job.value("Interactive"):
-            refuse_interactive(said, where)
+        if said.get("Interactive") and not self._job.get("Interactive"):
+            refuse_interactive(where)
         command, streams = self._run(task, said, where)
-        ours = named((*group.properties, *own.properties))
+        properties = (*group.properties, *own.properties) if own.properties else group.properties
+        ours = named(properties)
         return {
-            "name": str(own.value("Name") or group.name),
+            "name": str(own.value("Name") or of.get("Name") or ""),
             "command": command,
             "work_directory": home(str(said.get("InitialWorkingDirectory") or "")),
-            "rerunnable": self._restartable(said, group),
-            "environment": environment_of((*group.properties, *own.properties)),
-            "extensions": extensions_of(rest) | ours.extensions,
+            "rerunnable": _is_restartable(said, of, self._job),
+            "environment": environment_of(properties),
+            "extensions": ours.extensions,
             "properties": ours.properties,
             **streams,
         }
@@ -202,24 +214,48 @@ class TaskReader:
             self._findings.unsupported(policy, where, f"{one.name}: not all of {words}")
         return program.command + streams.ending if program.command else "", streams.fields
 
-    def _restartable(self, said: Mapping[str, Value], group: TaskGroup) -> bool:
-        for value in (said.get("Restartable"), group.value("Restartable"), self._job.value("Restartable")):
-            if value is not None:
-                return bool(value)
-        return False
+
+def _is_restartable(*said: Mapping[str, Value]) -> bool:
+    """Whether the nearest that says anything of it says so."""
+    for values in said:
+        value = values.get("Restartable")
+        if value is not None:
+            return bool(value)
+    return False
 
 
-def refuse_interactive(said: Mapping[str, Value], where: str) -> None:
+def _rest(
+    own: TaskGroup, kept: Sequence[Property], taken: Taken, more: More, *, first: bool
+) -> TaskGroup | None:
+    """Return what must be kept of a task group and of what one of its tasks says `more`; None: nothing."""
+    if not (kept or more.kept or more.taken.requested or taken.requested or own.kept):
+        return None
+    hidden = {one.name for one in more.kept} - _MANY | (set() if first else {"Id"})
+    return TaskGroup(
+        properties=(*[one for one in kept if one.name not in hidden], *more.kept),
+        requested=more.taken.requested or taken.requested,
+        kept=own.kept,
+    )
+
+
+def _nearest(own: tuple[ResourceLimit, ...], group: tuple[ResourceLimit, ...]) -> tuple[ResourceLimit, ...]:
+    """Return the limits of a group, with those of its task in place of those of the same name."""
+    if not own:
+        return group
+    names = {one.name for one in own}
+    return (*(one for one in group if one.name not in names), *own)
+
+
+def refuse_interactive(where: str) -> NoReturn:
     """Refuse a task that is interactive: jobs are, as a whole.
 
-    Raises:  BadRequest ``interactive``.
+    Raises:  BadRequest ``interactive``, always.
     """
-    if said.get("Interactive"):
-        raise BadRequest(
-            code="interactive",
-            what=f"{where}: Interactive true: a task alone cannot be interactive",
-            fix="write it as a property of the job, which then has this one task",
-        )
+    raise BadRequest(
+        code="interactive",
+        what=f"{where}: Interactive true: a task alone cannot be interactive",
+        fix="write it as a property of the job, which then has this one task",
+    )
 
 
 def _beyond(task: Task, within: TaskGroup) -> Task:
@@ -257,15 +293,17 @@ def _essence(task: Task) -> tuple[tuple[Property, ...], Envelope | None]:
 
 def environment_of(properties: Iterable[Property]) -> dict[str, str]:
     """Return the variables that the Environments among `properties` set."""
-    return {
-        one.name: one.value
-        for found in properties
-        if isinstance(found, Environment)
-        for one in found.variables
-    }
+    found: dict[str, str] = {}
+    for one in properties:
+        if isinstance(one, Environment):
+            found |= {each.name: each.value for each in one.variables}
+    return found
 
 
-def _sweep(fields: Fields, count: int) -> Fields:
-    """Return the fields of a task of `count` instances, in which no asterisk stands for their number."""
-    texts = {name: _SWEPT.sub(r"^\g<0>", fields[name]) for name in _PATHS if fields.get(name)}
-    return fields | texts | {"kind": TaskType.SWEEP, "start": 1, "end": count}
+def _sweep(fields: Fields, count: int) -> None:
+    """Make the fields those of a task of `count` instances, in which no asterisk stands for their number."""
+    for name in _PATHS:
+        text = fields.get(name)
+        if text:
+            fields[name] = text.replace("^", "^^").replace("*", "^*")
+    fields.update(kind=TaskType.SWEEP, start=1, end=count)

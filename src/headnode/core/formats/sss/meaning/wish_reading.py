@@ -53,20 +53,22 @@ SAYABLE: Mapping[str, frozenset[Comparison]] = {
 }
 """The comparisons that Headnode can act on, by the property."""
 
-_HEARD = {
+HEARD = {
     place: {
         name: words for name, words in SAYABLE.items() if place is Place.JOB or meaning_of(name, place).tasks
     }
     for place in (Place.JOB, Place.TASK_GROUP, Place.TASK)
 }
-_MEGABYTE = Unit.MB.size
+"""The same for each part of a document that may ask."""
+
+MEGABYTE = Unit.MB.size
 _COUNTED = ("Processors", "NodeCount")
 _BYTES = ("Memory", "Disk", "Swap")
 
 
 def without_effect(constraints: Sequence[Constraint], place: Place) -> list[Constraint]:
     """Return what of `constraints` has no effect in `place`; of several patterns for a node all but one."""
-    heard = _HEARD[place]
+    heard = HEARD[place]
     found: list[Constraint] = []
     patterns = 0
     for one in constraints:
@@ -107,7 +109,7 @@ def _approximated(
     ]
     for one in constraints:
         name = one.subject[0]
-        if name in _BYTES and _number(one) % _MEGABYTE:
+        if name in _BYTES and _number(one) % MEGABYTE:
             told.append(f"{name}: whole megabytes, rounded up")
         elif name == "Resource" and _number(one) % 1:
             told.append(f"Resource {_consumable(one.subject)}: whole numbers, rounded up")
@@ -178,7 +180,7 @@ def _most_memory(found: Sequence[Constraint]) -> int | None:
 
 def _megabytes(one: Constraint, *, up: bool) -> int:
     """Return the bytes of a constraint as whole megabytes, none of which it excludes."""
-    amount, rest = divmod(_number(one), _MEGABYTE)
+    amount, rest = divmod(_number(one), MEGABYTE)
     if rest:
         return int(amount) + (1 if up else 0)
     strict = 1 if one.comparison in (Comparison.GT, Comparison.LT) else 0

@@ -60,7 +60,9 @@ OF_NODES: Mapping[str, tuple[str, ...]] = {
 """The fields of `Wishes` for each property that says which nodes will do."""
 
 
-_TOGETHER = {field: fields for fields in OF_NODES.values() for field in fields}
+_TOGETHER = {field: (field,) for field in NOTHING.__struct_fields__} | {
+    field: fields for fields in OF_NODES.values() for field in fields
+}
 _UNSAID = tuple((field, getattr(NOTHING, field)) for field in NOTHING.__struct_fields__)
 
 
@@ -74,16 +76,54 @@ def said(wishes: Wishes) -> list[str]:
     return [field for (field, unsaid), value in each if value is not unsaid and value != unsaid]
 
 
+class Said(msgspec.Struct, frozen=True, gc=False):
+    """What is asked for, and the fields that this says something of."""
+
+    wishes: Wishes = NOTHING
+    fields: frozenset[str] = frozenset()
+
+
+def said_in(fields: Mapping[str, Any]) -> Said:
+    """Return what `fields`, in each of which something is said, ask for."""
+    return Said(Wishes(**fields), together(fields)) if fields else NOTHING_SAID
+
+
+def said_by(wishes: Wishes) -> Said:
+    """Return `wishes` with the fields that they say something of."""
+    return NOTHING_SAID if wishes is NOTHING else Said(wishes, together(said(wishes)))
+
+
+NOTHING_SAID = Said()
+
+
 def says(wishes: Wishes, fields: Iterable[str]) -> bool:
     """Whether anything is said in one of `fields`."""
     return any(getattr(wishes, field) != getattr(NOTHING, field) for field in fields)
 
 
-def together(fields: Iterable[str]) -> set[str]:
+def together(fields: Iterable[str]) -> frozenset[str]:
     """Return `fields` with those that say more of the same property of nodes."""
-    return {each for field in fields for each in _TOGETHER.get(field, (field,))}
+    return frozenset([each for field in fields for each in _TOGETHER[field]])
 
 
-def overridden(own: Wishes, far: Wishes, fields: Iterable[str], **fixed: Any) -> Wishes:
-    """Return what `own` asks for in `fields`, and what `far` does of all others; `fixed` counts for both."""
-    return replace(far, **{**{field: getattr(own, field) for field in fields}, **fixed})
+_COUNTED = frozenset({"processors", "nodes"})
+
+
+def within(own: Said, job: Said, nodes: Bounds | None) -> Said:
+    """Return what a part of a job asks for: `own`, on `nodes`, and what its job does besides, but counts."""
+    more = job.fields - own.fields - _COUNTED
+    added = {field: getattr(job.wishes, field) for field in more}
+    if own.wishes.nodes != nodes:
+        added["nodes"] = nodes
+    return Said(replace(own.wishes, **added), own.fields | more) if added else own
+
+
+def overridden(own: Said, far: Said) -> Said:
+    """Return what `own` asks for, and what `far` does of which `own` says nothing."""
+    more = far.fields - own.fields
+    if not more:
+        return own
+    if not own.fields:
+        return far
+    added = {field: getattr(far.wishes, field) for field in more}
+    return Said(replace(own.wishes, **added), own.fields | more)
