@@ -5,7 +5,7 @@ import time
 import pytest
 
 from headnode.adapters.clock.virtual import VirtualClock
-from headnode.adapters.clock.wall import WallClock
+from headnode.adapters.clock.wall import LEAST, WallClock
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.quantities import Instant, Seconds
 from headnode.engine.ports import Clock
@@ -33,3 +33,24 @@ def test_time_goes_backwards_only_by_a_jump() -> None:
     assert clock.now() == 100.0
     clock.jump(Instant(40.0))
     assert clock.now() == 40.0
+
+
+def test_a_clock_tells_once_by_how_much_somebody_set_it() -> None:
+    clock = VirtualClock(Instant(100.0))
+    clock.advance(Seconds(5.0))
+    assert clock.set_by() == 0.0
+    clock.jump(Instant(165.0))
+    clock.jump(Instant(95.0))
+    assert (clock.set_by(), clock.set_by()) == (-10.0, 0.0)
+
+
+def test_the_wall_clock_takes_time_that_goes_by_for_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, real = WallClock(), time.time
+    assert clock.set_by() == 0.0
+    monkeypatch.setattr(time, "time", lambda: real() + 3600)
+    assert clock.set_by() == pytest.approx(3600, abs=LEAST)
+    assert clock.set_by() == 0.0
+    monkeypatch.setattr(time, "time", lambda: real() + 3600 + LEAST / 2)  # as a clock is kept right
+    assert clock.set_by() == 0.0
+    monkeypatch.undo()
+    assert clock.set_by() == pytest.approx(-3600, abs=LEAST)

@@ -4,6 +4,7 @@ The processes under test are shown another time of day by libfaketime (Debian: f
 can set go on as they are.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -56,7 +57,7 @@ class Scene:
         words = ["--head", str(self.head.state / "nodes.sock"), "--state", str(directory / "agent")]
         with (directory / "agent.log").open("ab") as log:
             self._agent = subprocess.Popen(
-                [sys.executable, "-m", "headnode.apps.agent", *words, "--name", "n1", "--processors", "2"],
+                [sys.executable, "-m", "headnode.apps.agent", *words, "--name", "n1", "--processors", "5"],
                 stdout=log, stderr=log, env=self.clocks["node"].environment,
             )  # fmt: skip
 
@@ -98,7 +99,9 @@ def test_a_day_that_jumps_costs_no_task_and_runs_none_twice(scene: Scene, side: 
     told, end = scene.directory / "told", scene.directory / "end"
     command = f"echo $HEADNODE_TASK >> {told}; while [ ! -e {end} ]; do sleep 0.05; done; exit 3"
     lasting = scene.head.submit(command, rerunnable="true")
-    scene.until_task_is(lasting, "Running")
+    limited = [limited_to(scene, limit, end) for limit in ("3s", "1h")]
+    for job in (lasting, *limited):
+        scene.head.until(lambda job=job: scene.head.task(job)["state"] != "Queued")  # type: ignore[misc]
     scene.clocks[side].set(offset)
     assert scene.head.wait(scene.head.submit("true"))["state"] == "Finished"
     after = scene.head.ask("nodes")["nodes"]
@@ -107,10 +110,23 @@ def test_a_day_that_jumps_costs_no_task_and_runs_none_twice(scene: Scene, side: 
     _a_few_heartbeats_later(scene)
     assert [node["state"] for node in (*after, *scene.head.ask("nodes")["nodes"])] == ["Ready", "Ready"]
     assert scene.head.task(lasting)["state"] == "Running"
+    late = limited_to(scene, "1s", end)  # by the clock as it is now
+    for job in (limited[0], late):
+        assert scene.head.wait(job)["state"] == "Canceled"
+        assert "run time" in str(scene.head.ask("job", job=job)["job"]["message"])
+    assert scene.head.task(limited[1])["state"] == "Running"
     end.touch()
+    assert scene.head.wait(limited[1])["state"] == "Finished"
     assert scene.head.wait(lasting)["state"] == "Failed"
     assert scene.head.task(lasting)["exit_code"] == 3
     assert sorted(told.read_text().split()) == sorted(f"{job}.1.1.1" for job in (lasting, *quick))
+
+
+def limited_to(scene: Scene, limit: str, end: Path) -> int:
+    """Submit a job with a run time limit, whose task goes on until there is the file `end`."""
+    task = {"command": f"while [ ! -e {end} ]; do sleep 0.05; done"}
+    described = json.dumps({"run_time": limit, "tasks": [task]})
+    return int(scene.head.ask("submit_job", jobfile=described, dialect="native")["job"])
 
 
 def _a_few_heartbeats_later(scene: Scene) -> None:

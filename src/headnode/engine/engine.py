@@ -92,7 +92,16 @@ class Engine:
         the journal again: nothing of the batch has happened.
         Raises:  Broken when an event cannot be applied.  The caller must then end the process.
         """
-        return self._handle(batch, self.clock.now())
+        now = self.clock.now()
+        self._mind_the_clock(now)
+        return self._handle(batch, now)
+
+    def _mind_the_clock(self, now: Instant) -> None:
+        """Let no limit end early or late because somebody has set the clock."""
+        by = self.clock.set_by()
+        if by:
+            log.warning("the clock was set by %.0f seconds", by)
+            self._handle([c.ShiftLimits(by=by)], now)
 
     def _handle(self, batch: Sequence[c.Command], now: Instant) -> list[Answer]:
         facts: list[Event] = []
@@ -245,6 +254,7 @@ class Engine:
         """Do what time asks for: let holds go, end what is overdue or late, run a pass that had to wait."""
         now = self.clock.now()
         self._retry_at = None
+        self._mind_the_clock(now)
         self.cluster.release_due(now)
         self.cluster.turn_reservations(now)
         self.cluster.wake_rested(now)

@@ -60,14 +60,14 @@ class Experience:
         for job in reversed(jobs):
             record = decode_record(job.record)
             if record.run is not None and record.run.started is not None:
-                used = Seconds(job.ended - record.run.started - record.run.stood_still)
+                used = Seconds(job.ended - record.run.started - record.run.not_run)
                 self._learn(asked_of(job.owner, spec_of(record)), job.state, used)
 
     def _began(self, job: JobId, cluster: Cluster) -> None:
         record, flow = cluster.jobs.get(job), cluster.flows.get(job)
         if record is None or record.is_aside or flow is None or flow.run.started is None:
             return
-        since = Instant(flow.run.started + flow.run.stood_still)
+        since = Instant(flow.run.started + flow.run.not_run)
         self.running[job] = Running(asked_of(record.owner, flow.spec), since)
 
     def _learn(self, asked: Asked, outcome: str, used: Seconds) -> None:
@@ -81,7 +81,7 @@ def ran_for(record: JobRecord) -> Seconds:
     run = record.run
     if run is None or run.started is None or run.suspension is None:
         return Seconds(0.0)
-    return Seconds(max(0.0, run.suspension.since - run.started - run.stood_still))
+    return Seconds(max(0.0, run.suspension.since - run.started - run.not_run))
 
 
 def asked_of(owner: str, spec: JobSpec) -> Asked:

@@ -100,7 +100,7 @@ def _past_job(job: EndedJob, changes: Iterable[Event]) -> PastJob:
         memory=spec.process_memory,
         parents=spec.parents,
         requeues=record.run.requeues if record.run is not None else 0,
-        stood_still=record.run.stood_still if record.run is not None else Seconds(0.0),
+        stood_still=record.run.not_run if record.run is not None else Seconds(0.0),
     )
 
 

@@ -7,7 +7,7 @@ import msgspec
 
 from headnode.core.filtering.registration import Chain
 from headnode.core.lifecycle.events import Event, ParameterSet
-from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.quantities import Instant, JobId, Seconds
 
 
 class EndedJob(msgspec.Struct, frozen=True):
@@ -215,3 +215,6 @@ class Clock(Protocol):
 
     def now(self) -> Instant:
         """Return the present instant."""
+
+    def set_by(self) -> Seconds:
+        """Return by how many seconds it was set since this was asked before; below 0: back, 0: not at all."""

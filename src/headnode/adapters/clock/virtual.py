@@ -15,6 +15,7 @@ class VirtualClock:
 
     def __init__(self, now: Instant) -> None:
         self._now = now
+        self._set_by = Seconds(0.0)
 
     def now(self) -> Instant:
         """Return the present instant."""
@@ -35,4 +36,10 @@ class VirtualClock:
 
     def jump(self, to: Instant) -> None:
         """Set the clock, forwards or backwards, as somebody may do to the machine's own."""
+        self._set_by = Seconds(self._set_by + to - self._now)
         self._now = to
+
+    def set_by(self) -> Seconds:
+        """Return by how much it was set since this was asked before."""
+        told, self._set_by = self._set_by, Seconds(0.0)
+        return told

@@ -41,7 +41,7 @@ from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.records import JobRecord, encode_spec
 from headnode.core.model.errors import HeadnodeError, NotAllowed, Unavailable
 from headnode.core.model.node import NodeState
-from headnode.core.model.quantities import JobId, Seconds
+from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.engine.settings import Settings
 
 log = logging.getLogger("headnode.nodes")
@@ -100,6 +100,9 @@ class NodeLinks:
                 case e.JobEnding() if releases_nodes(cluster, event.job):
                     self.open_job(cluster, event.job)
                     self._tell_standing(cluster, event.job)
+                case e.ClockSet():
+                    for job in sorted(cluster.running):
+                        self.open_job(cluster, job)
                 case e.JobResumed():
                     self.open_job(cluster, event.job)
                     self._tell_standing(cluster, event.job)
@@ -157,6 +160,7 @@ class NodeLinks:
             memory_limited=settings.text("EnforceMemory") == "yes",
             most_processes=int(settings.number("JobProcessLimit")),
             same_numbers=settings.text("UserMapping") == "name-and-number",
+            now=_now(),
             hooks=hooks_of(settings, record.run),
         )
         encoded = _encoder.encode(message)
@@ -190,7 +194,7 @@ class NodeLinks:
         for node in run.places if message is not None and run is not None else ():
             link = self.links.get(node)
             if link is not None and message is not None:
-                link.send(message)
+                link.send(replace(message, now=_now()) if isinstance(message, m.Continue) else message)
 
     def _shrink(self, event: e.AllocationShrunk | e.AllocationLost, cluster: Cluster) -> None:
         record = cluster.jobs.get(event.job)
@@ -304,7 +308,7 @@ class NodeLinks:
             log.warning("node %s connected a second time; the newer connection stays", link.node)
             before.close()
         self.links[link.node] = link
-        link.send(welcome)
+        link.send(replace(welcome, now=_now()))
         self._order_check(link, self._cluster())
         await self._put_right(link, hello)
         log.info("node %s is here: %d tasks live", link.node, len(hello.live))
@@ -412,7 +416,7 @@ class NodeLinks:
         self._learn_launched(link, _of_tasks(heartbeat.launched))
         lease = Settings(cluster.parameters).lease()
         self.leases[link.node] = max(heartbeat.lease, lease)
-        link.send(m.Heard(number=heartbeat.number, lease=lease))
+        link.send(m.Heard(number=heartbeat.number, lease=lease, now=_now()))
 
     async def _compare(self, link: Link, table: m.Table) -> None:
         """Put right what a node's table shows; one that is twice or too late shows nothing."""
@@ -439,6 +443,11 @@ class NodeLinks:
     def _report(self, command: c.Command, link: Link, number: int | None) -> None:
         task = asyncio.ensure_future(self._ask(command))
         task.add_done_callback(lambda done: _acknowledge(done, link, number))
+
+
+def _now() -> Instant:
+    """Return the time of day of this machine, by which deadlines are told."""
+    return Instant(time.time())
 
 
 def _of_tasks(launched: Sequence[m.Live]) -> list[m.Live]:

@@ -22,7 +22,7 @@ _LARGEST = 65536  # bytes
 
 
 class ShepherdOrder(msgspec.Struct, frozen=True):
-    """What a shepherd is made from.  `deadline` in seconds since 1970 or None; `grace` in seconds."""
+    """What a shepherd is made from.  `deadline` in seconds since the boot, or None; `grace` in seconds."""
 
     job: int
     marker: str

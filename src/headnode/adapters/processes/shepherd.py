@@ -22,7 +22,7 @@ from headnode.adapters.processes.cgroups import Freezer
 from headnode.adapters.processes.ending import Endings, kill_all_descendants
 from headnode.adapters.processes.job_journal import EndedRecord, Key, Writer
 from headnode.adapters.processes.launched import Launches, Order
-from headnode.adapters.processes.lease import Lease
+from headnode.adapters.processes.lease import Lease, boot_time
 from headnode.adapters.processes.lodging import Lodging
 from headnode.adapters.processes.memory import MemoryWatch
 from headnode.adapters.processes.outposts import Outpost
@@ -36,7 +36,7 @@ COALESCE = 0.005  # seconds: results that come faster are told together
 STARTED_AFTER = 0.02  # seconds: what ends sooner is not told to have started; its result says so
 WITHOUT_AGENT = 60.0  # seconds a shepherd with nothing to do waits for an agent before it ends
 _FAREWELL = 5.0  # seconds for the last words to an agent that is slow to listen
-_LONGEST_SLEEP = 30.0  # seconds: the deadline is a time of day, and that may jump
+_LONGEST_SLEEP = 30.0  # seconds: the machine may sleep, and the deadline does not wait for it
 _RETRY_JOURNAL = 0.5  # seconds between two tries to write to a full disk
 
 
@@ -126,7 +126,7 @@ class Shepherd:
         if self._limits and not self._suspension.holds:
             moments.append(self._limits[0][0])
         if self._deadline is not None and not self._suspension.holds:
-            moments.append(now + self._deadline - time.time())
+            moments.append(now + self._deadline - boot_time())
         if not self._link.up:
             moments.append(now + REDIAL)
         elif self._untold:
@@ -303,7 +303,7 @@ class Shepherd:
             if attempt is not None:
                 limit = f"the run time limit of the task, {attempt.limit:g} s, is over"
                 self._end(attempt, "timed-out", limit, self._grace)
-        if self._deadline is not None and time.time() >= self._deadline:
+        if self._deadline is not None and boot_time() >= self._deadline:
             self._deadline = None
             for key in list(self._lanes.queued):
                 self._stop(key, self._grace)

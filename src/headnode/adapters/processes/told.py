@@ -116,7 +116,7 @@ def stop_message(keys: Sequence[Key], grace: float) -> bytes:
 
 
 def deadline_message(deadline: float | None, grace: float) -> bytes:
-    """Say when the job's run time limit is over (seconds since 1970), and the grace for ending things."""
+    """Say when the job's limit is over (seconds since the boot), and the grace for ending things."""
     return _encode(["deadline", deadline, grace])
 
 

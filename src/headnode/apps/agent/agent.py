@@ -90,7 +90,8 @@ class Agent:
         match message:
             case m.Welcome():
                 self._welcomed(message)
-            case m.Heard(number=number, lease=lease):
+            case m.Heard(number=number, lease=lease, now=now):
+                self._jobs.hear_time(now)
                 self._lease.heard(number, lease)
                 self._head.beat(_between_heartbeats(self._jobs.head.heartbeat, lease))
             case m.TellTable(number=number):
@@ -131,6 +132,7 @@ class Agent:
 
     def _welcomed(self, message: m.Welcome) -> None:
         self._jobs.head, self._unmet = message, None
+        self._jobs.hear_time(message.now)
         self._head.beat(message.heartbeat)
         self._jobs.launching.beat(message.heartbeat)
         self._results.head_is_here()

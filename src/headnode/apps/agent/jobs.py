@@ -2,6 +2,7 @@
 
 import logging
 import math
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ from headnode.adapters.nodes.tables import mark_of
 from headnode.adapters.processes import told
 from headnode.adapters.processes.job_journal import EndedRecord, Key
 from headnode.adapters.processes.launched import outpost_of
+from headnode.adapters.processes.lease import boot_time
 from headnode.apps.agent.filtering import Filtering
 from headnode.apps.agent.herd import Phase, Tended, made_up, result_of, used_there
 from headnode.apps.agent.hook_environment import hook_environment
@@ -54,6 +56,7 @@ class Jobs:
         self.head = m.Welcome(cluster="", heartbeat=Seconds(0.0), grace=Seconds(GRACE))
         self.when_empty: Callable[[], None] = lambda: None
         self.taken = Taken()
+        self._head_started = Instant(time.time() - boot_time())  # what time the head had at our start
         self._lease: float | None = None  # until when tasks may go on without the head; None: nobody said
 
     async def start(self) -> None:
@@ -129,6 +132,7 @@ class Jobs:
 
     def open_job(self, message: m.OpenJob) -> None:
         """Make ready for a job, or hear of it anew."""
+        self.hear_time(message.now)
         job = self._job(message.job)
         if message == job.opened:
             return
@@ -146,13 +150,13 @@ class Jobs:
             if tended is None and self._visits.is_ready(job.id):
                 self._order_shepherd(job, here)
             elif tended is not None:
-                tended.say(told.deadline_message(_finite(message.deadline), self.head.grace))
+                tended.say(told.deadline_message(self._ends(message), self.head.grace))
         except (OSError, Unavailable) as error:
             log.error("job %d cannot be opened here: %s", message.job, error)
 
     def _order_shepherd(self, job: Job, opened: m.OpenJob) -> Tended:
         job.orders = None
-        tended = self._shepherds.order(opened, _finite(opened.deadline), self.head.grace)
+        tended = self._shepherds.order(opened, self._ends(opened), self.head.grace)
         job.herd[tended.marker] = tended
         if self._lease is not None and job.may_run_elsewhere:
             tended.say(told.lease_message(self._lease))
@@ -305,13 +309,14 @@ class Jobs:
 
     def go_on(self, message: m.Continue) -> None:
         """Let everything of a job go on."""
+        self.hear_time(message.now)
         job = self._jobs.get(message.job)
         if job is None:
             return
         job.suspended = 0
         if job.at_work is not None:
             grace = self.head.grace
-            job.at_work.say(told.continue_message(_finite(message.deadline), grace))
+            job.at_work.say(told.continue_message(self._ends(message), grace))
 
     def close_job(self, number: JobId) -> None:
         """Kill whatever is left of a job, and forget it."""
@@ -479,6 +484,15 @@ class Jobs:
         self.launching.attempt_over(job, (result.task, result.instance, result.attempt))
         self._results.take(job, Entry(marker, number, result))
 
+    def hear_time(self, now: Instant) -> None:
+        """Learn what time the head has.  This machine's own may be another, and may be set."""
+        if now:
+            self._head_started = Instant(now - boot_time())
+
+    def _ends(self, message: m.OpenJob | m.Continue) -> float | None:
+        """Return when the limit of a job is over, in seconds since this machine was started; None: never."""
+        return None if math.isinf(message.deadline) else message.deadline - self._head_started
+
     def _job(self, number: JobId) -> Job:
         return self._jobs.setdefault(number, Job(number))
 
@@ -506,10 +520,6 @@ class Jobs:
     def _tell_if_empty(self) -> None:
         if not self._jobs:
             self.when_empty()
-
-
-def _finite(moment: float) -> float | None:
-    return None if math.isinf(moment) else moment
 
 
 def _spans(entries: list[Entry]) -> list[tuple[str, int, int]]:

@@ -54,7 +54,7 @@ def _delivered(run: Run, now: Instant) -> Delivered | None:
         processors=usage.processors,
         nodes=len(usage.nodes),
         processor_seconds=usage.cpu_time,
-        wall_seconds=Seconds(usage.wall_time + (max(0.0, now - since - run.stood_still) if runs else 0.0)),
+        wall_seconds=Seconds(usage.wall_time + (max(0.0, now - since - run.not_run) if runs else 0.0)),
         memory_average=_megabytes(usage.average_memory),
         memory_maximum=_megabytes(usage.peak_memory),
         exit_code=usage.exit_code,

@@ -241,6 +241,12 @@ class Attend(Command, frozen=True):
     job: JobId
 
 
+class ShiftLimits(Command, frozen=True):
+    """Engine: somebody has set the clock by so many seconds; what runs has run no longer for it."""
+
+    by: Seconds
+
+
 class EndOverdue(Command, frozen=True):
     """Engine: the job's run time limit may be over."""
 

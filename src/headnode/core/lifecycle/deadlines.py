@@ -18,7 +18,7 @@ MINUTE = 60
 
 def limit_end(spec: JobSpec, run: Run) -> Instant:
     """Return when the run time limit of a started job is over, without the time that it stood still."""
-    return NEVER if run.started is None else Instant(run.started + spec.run_time + run.stood_still)
+    return NEVER if run.started is None else Instant(run.started + spec.run_time + run.not_run)
 
 
 def deadline_of(spec: JobSpec, run: Run) -> Instant | None:

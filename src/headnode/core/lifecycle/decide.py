@@ -88,6 +88,7 @@ _DECIDE: Mapping[type, Callable[[Cluster, Any, Instant], list[Event]]] = Mapping
         c.UseToken: tokens.use,
         c.RevokeToken: tokens.revoke,
         c.SetParameter: nodes.set_parameter,
+        c.ShiftLimits: nodes.shift_limits,
         c.SetTemplate: templates.set_template,
         c.RemoveTemplate: templates.remove_template,
     }

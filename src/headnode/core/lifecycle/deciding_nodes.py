@@ -103,6 +103,11 @@ def change(cluster: Cluster, command: c.ChangeNode, now: Instant) -> list[Event]
     return [kind(at=now, node=command.node, by=command.by.name), *reopened]
 
 
+def shift_limits(cluster: Cluster, command: c.ShiftLimits, now: Instant) -> list[Event]:
+    """Somebody has set the head's clock; that changes nothing where nothing runs."""
+    return [e.ClockSet(at=now, by=command.by)] if cluster.running | cluster.aside else []
+
+
 def set_parameter(cluster: Cluster, command: c.SetParameter, now: Instant) -> list[Event]:
     """An administrator sets a cluster parameter; the engine has checked name and value."""
     must_administer(command.by, "set cluster parameters")

@@ -112,7 +112,9 @@ class JobStarted(JobFact, frozen=True, gc=False):
     backfilled: bool = False
     option: int = 0
     parts: tuple[Place, ...] = ()
-    readied: bool = False  # its nodes must say that they are ready before anything of it is dispatched to them
+    readied: bool = (
+        False  # its nodes must say that they are ready before anything of it is dispatched to them
+    )
 
 
 class AllocationGrown(JobFact, frozen=True, gc=False):
@@ -520,6 +522,12 @@ class TemplateRemoved(Fact, frozen=True, gc=False):
     by: str = ""
 
 
+class ClockSet(Fact, frozen=True, gc=False):
+    """The clock of the head was set by so many seconds, below 0 back: run time limits end that much later."""
+
+    by: Seconds
+
+
 class ParameterSet(Fact, frozen=True, gc=False):
     """A cluster parameter has a new value; None takes it back to its default."""
 
@@ -609,6 +617,7 @@ Event = (
     | TokenUsed
     | TokenRevoked
     | ParameterSet
+    | ClockSet
     | ReservationMade
     | ReservationChanged
     | ReservationCanceled

@@ -37,7 +37,7 @@ from headnode.core.lifecycle.states import JobState
 from headnode.core.model.dependencies import parents
 from headnode.core.model.errors import Broken
 from headnode.core.model.job import JobSpec
-from headnode.core.model.quantities import Seconds
+from headnode.core.model.quantities import Instant, Seconds
 from headnode.core.model.template import decode_template
 
 _STATES = {state.value: state for state in JobState}  # a look-up costs a tenth of JobState(...)
@@ -175,7 +175,7 @@ def _started(cluster: Cluster, event: e.JobStarted) -> None:
     run.usage.begin(run.allocation)
     run.started, run.ended, run.backfilled = event.at, None, event.backfilled
     run.gave_way_to = 0
-    run.starts, run.stood_still = run.starts + 1, Seconds(0.0)
+    run.starts, run.stood_still, run.clock_set = run.starts + 1, Seconds(0.0), Seconds(0.0)
     run.stays, run.refused, run.hurried = {}, {}, False
     hooks.enter(run, event.readied)
     record.hold_until, record.met, record.filtered = None, (), None
@@ -280,7 +280,7 @@ def _ended(cluster: Cluster, event: e.JobEnded) -> None:
     cluster.close_run(record)
     run = run_of(cluster, record)
     suspension.end_suspension(run, event.at)
-    run.usage.end(run.started, run.stood_still, event.at)
+    run.usage.end(run.started, run.not_run, event.at)
     run.ended, run.outcome, run.requeue, run.deadline = event.at, None, False, None
     record.message, record.hold_until, record.skipped = event.message, None, event.skipped
     cluster.move(record, state)
@@ -330,7 +330,7 @@ def _requeued(cluster: Cluster, event: e.JobRequeued) -> None:
     run = run_of(cluster, record)
     suspension.end_suspension(run, event.at)
     if not record.state.is_final:
-        run.usage.end(run.started, run.stood_still, event.at)
+        run.usage.end(run.started, run.not_run, event.at)
     for progress in run.tasks:
         instances.run_again(progress, event)
     run.returns = 0
@@ -354,7 +354,7 @@ def _returned(cluster: Cluster, event: e.JobReturned) -> None:
     cluster.close_run(record)
     run = run_of(cluster, record)
     suspension.end_suspension(run, event.at)
-    run.usage.end(run.started, run.stood_still, event.at)
+    run.usage.end(run.started, run.not_run, event.at)
     run.returns += not (event.preempted_by or event.forgiven)
     run.gave_way_to = event.preempted_by
     _back_in_queue(cluster, record, run, state, event.message)
@@ -392,6 +392,21 @@ def _template(cluster: Cluster, event: e.TemplateSet) -> None:
 
 def _no_template(cluster: Cluster, event: e.TemplateRemoved) -> None:
     del cluster.templates[event.name.lower()]
+
+
+def _clock(cluster: Cluster, event: e.ClockSet) -> None:
+    for job in cluster.running | cluster.aside:
+        record = cluster.jobs[job]
+        run = run_of(cluster, record)
+        if run.started is None or not record.state.is_active:
+            continue
+        run.clock_set = Seconds(run.clock_set + event.by)
+        if run.suspension is not None:
+            run.suspension.since = Instant(run.suspension.since + event.by)
+        suspension.set_limits(run, cluster.spec(record))
+        cluster.set_deadline(job, run.deadline)
+        cluster.redraw.add(job)
+    cluster.pass_needed = True
 
 
 def _parameter(cluster: Cluster, event: e.ParameterSet) -> None:
@@ -455,6 +470,7 @@ FOLD: Mapping[type, Callable[[Cluster, Any], None]] = MappingProxyType(
         e.TokenRevoked: tokens.revoked,
         e.NodeSet: nodes.described,
         e.ParameterSet: _parameter,
+        e.ClockSet: _clock,
         e.ReservationMade: reservations.kept,
         e.ReservationChanged: reservations.kept,
         e.ReservationCanceled: reservations.gone,

@@ -156,6 +156,12 @@ class Run(msgspec.Struct):
     recalled_for: tuple[int, ...] = ()  # the jobs that are to have them
     preempted_by: int = 0  # while it ends to go back to the queue: the job that is to have what it holds
     gave_way_to: int = 0  # in the queue: the job by which it was preempted
+    clock_set: Seconds = Seconds(0.0)  # by how much the clock was set while it ran
+
+    @property
+    def not_run(self) -> Seconds:
+        """What is no run time of what has gone by since it started: it stood still, or the clock was set."""
+        return Seconds(self.stood_still + self.clock_set)
 
     @property
     def places(self) -> dict[str, tuple[int, ...]]:
