@@ -8,9 +8,10 @@ from worlds import ROOT, World
 
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle import events as e
+from headnode.core.lifecycle.records import FilterWord
 from headnode.core.lifecycle.states import JobState
 from headnode.core.model.job import Licence
-from headnode.core.model.quantities import JobId, Priority
+from headnode.core.model.quantities import Instant, JobId, Priority
 from headnode.core.model.task import TaskSpec, TaskType
 
 LOW, HIGH = Priority(1000), Priority(3000)
@@ -128,6 +129,39 @@ def test_a_licence_is_a_reason_to_preempt_who_holds_it() -> None:
     assert states(world, other, holder, high) == ["running", "ending", "queued"]
     stop_all(world)
     assert states(world, other, holder, high) == ["running", "queued", "running"]
+
+
+@pytest.mark.parametrize("kind", ["Immediate", "Graceful"])
+def test_who_owns_its_nodes_gets_a_whole_node_of_others_and_gives_only_whole_ones(kind: str) -> None:
+    world = world_with(kind, 2)
+    low = [world.submit(one(), priority=LOW) for _ in range(2)]
+    high = world.submit(sweep(4), priority=HIGH, minimum=2, maximum=2, exclusive=True)
+    highest = world.submit(one(), priority=Priority(4000))
+    for held in world.nodes.running():
+        if held.job in low:
+            how = "stopped" if kind == "Immediate" else "exited"
+            world.do(world.nodes.ended(held, world.clock.now(), kind=how))
+    assert states(world, highest) == ["running"]
+    world.end(highest, 1)
+    assert states(world, high) == ["running"]
+    urgent = world.submit(one(), priority=Priority(4000))
+    if kind == "Graceful":
+        world.end(high, 1, 1)
+        assert len(world.record(high).run.allocation["node1"]) == 2, "half of its node is of no use to others"
+        assert len(world.dispatched(high)) == 1
+        world.end(high, 1, 2)
+    stop_all(world)
+    assert states(world, high, urgent) == ["queued", "running"]
+
+
+def test_nobody_is_preempted_again_for_a_job_that_its_filter_did_not_let_start() -> None:
+    world = world_with("Immediate", 1)
+    low = world.submit(one(), priority=LOW)
+    world.engine.cluster.pass_needed = False
+    high = world.submit(one(), priority=HIGH, hold_until=Instant(world.clock.now() + 10))
+    world.record(high).filtered = FilterWord(at=world.clock.now(), verdict="wait", filter="f")
+    world.wait(11)
+    assert states(world, low, high) == ["running", "queued"]
 
 
 @pytest.mark.parametrize("what", ["task", "job"])

@@ -1,4 +1,4 @@
-"""Who is preempted, in every small world: for a higher job, which then starts, and nobody more than needed."""
+"""Who is preempted, in every small world: for a higher job, which then starts; nobody more than needed."""
 
 from collections.abc import Iterator
 from itertools import chain, islice
@@ -23,7 +23,7 @@ def worlds(every: int) -> Iterator[View]:
     """Yield worlds in which some running jobs have a lower priority than those that wait, some a higher."""
     for number, view in enumerate(islice(chain(*(make() for make in SMALL_WORLDS.values())), 0, None, every)):
         running = [
-            replace(job, turn=((-1000, -1500, -3000)[(number + place) % 3], *job.turn[1:]))
+            replace(job, turn=((-1000, -2000, -1500, -3000)[(number + place) % 4], *job.turn[1:]))
             for place, job in enumerate(view.running)
         ]
         yield replace(view, running=running)

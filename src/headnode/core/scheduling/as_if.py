@@ -3,6 +3,7 @@
 The view they are made from stays as it is.  Nodes keep their terrain: only what is free of them changes.
 """
 
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -112,21 +113,21 @@ def nobody_grows(view: View) -> View:
 
 def queue_without(view: View, jobs: Collection[int]) -> list[WaitingClass]:
     """Return the queue without these jobs."""
-    return _chosen(view.queue, lambda turn: turn[2] not in jobs)
+    return [
+        each if len(turns) == len(each.turns) else WaitingClass(each.request, turns)
+        for each in view.queue
+        if (turns := [turn for turn in each.turns if turn[2] not in jobs])
+    ]
 
 
 def queue_up_to(view: View, last: Turn) -> list[WaitingClass]:
     """Return the queue up to this turn."""
-    return _chosen(view.queue, lambda turn: turn <= last)
-
-
-def _chosen(queue: Sequence[WaitingClass], wanted: Any) -> list[WaitingClass]:
-    found = []
-    for each in queue:
-        turns = [turn for turn in each.turns if wanted(turn)]
-        if turns:
-            found.append(each if len(turns) == len(each.turns) else WaitingClass(each.request, turns))
-    return found
+    counts = ((each, bisect_right(each.turns, last)) for each in view.queue)
+    return [
+        each if count == len(each.turns) else WaitingClass(each.request, each.turns[:count])
+        for each, count in counts
+        if count
+    ]
 
 
 def with_least(queue: Iterable[WaitingClass], jobs: Collection[int]) -> list[WaitingClass]:

@@ -25,7 +25,7 @@ from headnode.core.scheduling.as_if import (
     started,
     with_least,
 )
-from headnode.core.scheduling.board import Board
+from headnode.core.scheduling.board import Board, Piece
 from headnode.core.scheduling.decision import (
     Claim,
     Plan,
@@ -172,8 +172,11 @@ class _Standing:
             taken = {each.job.job for each in chosen}
             everybody = [each for each in everybody if each.job.job not in taken]
             base = started(given_up(base, gifts), [start])
-            self._take(self.now, given_up(self.then, gifts), [start])
-        return bool(self.preempts or self.recalls)
+            self.then = started(given_up(self.then, gifts), [start])
+        if not self.preempts and not self.recalls:
+            return False
+        self.now = only_what_is_free(self.then, self.now)
+        return True
 
     def _others_ending(self) -> dict[JobId, Shares]:
         known = {job.job for job in self.then.running}
@@ -253,6 +256,8 @@ class _Search:
         request = least(request)
         self._needs = [fewest(need_of(request.option(n), terrain)) for n in range(len(request.others) + 1)]
         self._terrain = terrain
+        free = {feature: free for feature, (_, free) in base.licences.items()}
+        self._board = Board.now(terrain, base.nodes, free)
         self.start: Start
 
     def chosen(self) -> list[_Lower]:
@@ -261,10 +266,12 @@ class _Search:
         Nobody if it starts without, or not at all.
         """
         lower = self._lower
-        if not self._fits(lower) or (self._fits(()) and self.start_without({}) is not None):
+        if self._fits_on(self._board) and self.start_without({}) is not None:
             return []
         found = self._few(lower)
-        if found and self._starts(found):
+        if not found:
+            return []
+        if self._starts(found):
             return found
         if not self._starts(lower):
             return []
@@ -278,33 +285,56 @@ class _Search:
         return found if self._starts(found) else []
 
     def _few(self, lower: Sequence[_Lower]) -> list[_Lower]:
-        """Return who suffices as far as room goes, without those that need not go."""
-        counts = range(1, len(lower))
-        prefix = lower[: 1 + bisect_left(counts, True, key=lambda count: self._fits(lower[:count]))]
+        """Return who suffices as far as room goes, without those that need not go; nobody if all do not.
+
+        Cost:  as many placements as there are of them, and a few more.
+        """
+        board = self._board
+        prefix = self._enough(lower)
+        if not prefix:
+            return []
         level = prefix[-1].job.turn[0]
         if len(prefix) > 1:
             for each in [each for each in lower if each.job.turn[0] >= level][:MOST_ALONE]:
-                if self._fits([each]):
+                board.lift(self._piece(each))
+                alone = self._fits_on(board)
+                board.put(self._piece(each))
+                if alone:
                     return [each]
-        board = self._board(prefix)
+        board = board.copy()
+        for each in prefix:
+            board.lift(self._piece(each))
         kept: list[_Lower] = []
         for each in reversed(prefix):
-            piece = release_of(each.job, self.base.now, self._terrain).piece
-            board.put(piece)
-            if not self._fits_on(board):
-                board.lift(piece)
+            board.put(self._piece(each))
+            if not self._fits_on(board) or (each is prefix[0] and not kept):
+                board.lift(self._piece(each))
                 kept.append(each)
         return kept[::-1]
 
-    def _board(self, gone: Sequence[_Lower]) -> Board:
-        free = {feature: free for feature, (_, free) in self.base.licences.items()}
-        board = Board.now(self._terrain, self.base.nodes, free)
-        for each in gone:
-            board.lift(release_of(each.job, self.base.now, self._terrain).piece)
-        return board
+    def _enough(self, lower: Sequence[_Lower]) -> Sequence[_Lower]:
+        """Return the fewest of the first that suffice as far as room goes; nobody if all do not."""
+        board, count, step = self._board.copy(), 0, 1
+        boards = [(0, board.copy())]
+        while count < len(lower):
+            for each in lower[count : count + step]:
+                board.lift(self._piece(each))
+            count, step = min(len(lower), count + step), 2 * step
+            if self._fits_on(board):
+                break
+            boards.append((count, board.copy()))
+        else:
+            return ()
+        short, board = boards[-1]
+        for each in lower[short:count]:
+            board.lift(self._piece(each))
+            short += 1
+            if self._fits_on(board):
+                break
+        return lower[:short]
 
-    def _fits(self, gone: Sequence[_Lower]) -> bool:
-        return self._fits_on(self._board(gone))
+    def _piece(self, each: _Lower) -> Piece:
+        return release_of(each.job, self.base.now, self._terrain).piece
 
     def _fits_on(self, board: Board) -> bool:
         return any(fit(need, board) is not None for need in self._needs)
