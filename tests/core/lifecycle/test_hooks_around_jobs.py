@@ -233,9 +233,7 @@ def test_a_prolog_that_fails_when_the_job_is_on_its_way_out_only_drains() -> Non
     assert len(scene.cluster.nodes["node1"].drains) == 1
 
 
-def test_an_epilog_that_fails_drains_the_node_though_its_job_is_over_and_only_once() -> (
-    None
-):
+def test_an_epilog_that_fails_drains_the_node_though_its_job_is_over_and_only_once() -> None:
     scene = world(1)
     job = scene.submit(ONE)
     ready(scene, job, "node1")
@@ -302,6 +300,25 @@ def test_a_node_that_a_running_job_gives_back_is_cleaned_first_and_takes_nothing
     scene.check_replay()
     ready(scene, job, "node1")
     assert scene.dispatched(job) == [(2, 1), (3, 1)]
+
+
+def test_a_part_of_a_node_is_given_back_at_once_since_the_job_stays_there() -> None:
+    scene = world(2)
+    job = scene.submit(ONE, ONE, minimum=1, maximum=2)
+    ready(scene, job, "node1")
+    scene.end(job, 1)
+    run = scene.record(job).run
+    assert run is not None
+    assert (run.cleaning, len(run.allocation["node1"])) == ({}, 1)
+
+
+def test_an_epilog_that_failed_before_does_not_keep_a_job_from_the_node_that_it_has_come_back_to() -> None:
+    scene = world(1)
+    job = scene.submit(ONE)
+    fails(scene, job, "node1", "epilog")
+    assert held(scene, job) == ["node1"]
+    ready(scene, job, "node1")
+    assert scene.dispatched(job) == [(1, 1)]
 
 
 def test_what_prepares_and_releases_nodes_is_inside_prolog_and_epilog() -> None:
