@@ -234,6 +234,28 @@ def test_gracefully_what_was_recalled_is_kept_when_the_other_is_gone() -> None:
     assert len(world.dispatched(low)) == 2
 
 
+def test_gracefully_one_job_gives_to_several_others() -> None:
+    world = world_with("Graceful", 3)
+    low = world.submit(sweep(9), priority=LOW, minimum=1, maximum=3)
+    first, second = world.submit(one(), priority=HIGH), world.submit(one(), priority=HIGH)
+    record = world.record(low)
+    assert (record.run.recalled, record.run.recalled_for) == ({"node1": 2}, (first, second))
+    world.end(low, 1, 1)
+    assert states(world, low, first, second) == ["running", "running", "queued"]
+    world.end(low, 1, 2)
+    assert states(world, low, first, second) == ["running", "running", "running"]
+    world.check_replay()
+
+
+def test_who_ends_by_itself_because_it_was_finished_gracefully_is_not_preempted() -> None:
+    world = world_with("Immediate", 1, 1)
+    finishing = world.submit(sweep(2), priority=LOW, maximum=1)
+    other = world.submit(one(), priority=LOW)
+    world.do(c.StopJob(by=ROOT, job=finishing, outcome="finished", graceful=True))
+    high = world.submit(one(), priority=HIGH)
+    assert states(world, finishing, other, high) == ["running", "ending", "queued"]
+
+
 def test_who_is_preempted_is_told_for_whom_and_so_is_who_waits() -> None:
     world = world_with("Immediate", 1)
     low = world.submit(one(), priority=LOW)
