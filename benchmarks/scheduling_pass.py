@@ -253,7 +253,7 @@ def sharing(view: View, *, wanting: bool = True) -> View:
         turn = (-dice.choice((1000, 2000, 3000)), *job.turn[1:])
         running.append(msgspec.structs.replace(job, turn=turn, request=request(1, 64, HOUR)))
         held = tuple(Held(name, count, stoppable=count) for name, count in job.allocation)
-        sharers[job.job] = Sharer(job.job, 64 if wanting else sum(count for _, count in job.allocation), held)
+        sharers[job.job] = Sharer(job.job, 64, 64, held) if wanting else Sharer(job.job, 1, 0, held)
     balancing = Balancing(sharers=sharers)
     return msgspec.structs.replace(view, running=running, balancing=balancing)
 

@@ -70,32 +70,37 @@ def sharer_of(cluster: Cluster, record: JobRecord) -> Sharer | None:
     flow = cluster.flow(record.id)
     if flow.run.outcome is not None:
         return None
+    used, idle, waiting = _units(cluster, flow, request)
     return Sharer(
         job=record.id,
-        could_use=_could_use(cluster, flow, request),
+        could_use=used + waiting,
+        waits=max(0, waiting - idle),
         held=tuple(_held(flow, request)),
         lasting=any(not flow.spec.tasks[index].rerunnable for index in flow.ready)
         or not flow.spec.preemptable,
     )
 
 
-def _could_use(cluster: Cluster, flow: Flow, request: JobRequest) -> int:
-    """Return how many units its tasks use or wait for, up to its maximum."""
-    if flow.service in flow.ready:
-        return request.maximum
-    idle, unit = flow.idle(), request.unit
-    used = 0
+def _units(cluster: Cluster, flow: Flow, request: JobRequest) -> tuple[int, int, int]:
+    """Return how many units tasks use, are idle, and waiting tasks could use: the maximum at most."""
+    unit, used, idle = request.unit, 0, 0
+    free = flow.idle()
     for node, numbers in flow.run.allocation.items():
-        facts, free = cluster.nodes[node].facts, len(idle[node])
+        facts, left = cluster.nodes[node].facts, max(0, len(free[node]) - flow.run.recalled.get(node, 0))
         if unit is UnitType.NODE:
-            used += free < len(numbers)
+            used += len(free[node]) < len(numbers)
+            idle += left == len(numbers)
         else:
-            used += units_in(unit, len(numbers), facts) - units_in(unit, free, facts)
+            used += units_in(unit, len(numbers), facts) - units_in(unit, len(free[node]), facts)
+            idle += units_in(unit, left, facts)
+    if flow.service in flow.ready:
+        return used, idle, request.maximum
+    waiting = 0
     for index in flow.ready:
-        used += flow.spec.tasks[index].maximum * len(flow.run.tasks[index].queued)
-        if used >= request.maximum:
-            return request.maximum
-    return used
+        waiting += flow.spec.tasks[index].maximum * len(flow.run.tasks[index].queued)
+        if waiting >= request.maximum:
+            return used, idle, request.maximum
+    return used, idle, waiting
 
 
 def _held(flow: Flow, request: JobRequest) -> list[Held]:

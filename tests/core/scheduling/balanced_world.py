@@ -105,7 +105,14 @@ class World:
                     rest if job.rerunnable and not (job.whole and leaving) else 0,
                 )
             )
-        return Sharer(JobId(job.number), job.tasks, tuple(held), not job.rerunnable)
+        there = [
+            (count, job.runs.get(name, 0), job.leaving.get(name, 0)) for name, count in job.holds.items()
+        ]
+        if job.request.unit is UnitType.NODE:
+            waits = job.tasks - sum(1 for _, runs, leaving in there if runs or not leaving)
+        else:
+            waits = job.tasks - sum(max(runs, count - leaving) for count, runs, leaving in there)
+        return Sharer(JobId(job.number), job.tasks, max(0, waits), tuple(held), lasting=not job.rerunnable)
 
     def do_pass(self, *, due: bool = True) -> Plan:
         made = in_mode(self.policy, self.view(due=due))

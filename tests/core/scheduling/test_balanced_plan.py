@@ -66,6 +66,20 @@ def test_nothing_is_given_up_that_the_other_could_not_use() -> None:
     assert world.stopped == 0
 
 
+def test_a_job_grows_for_tasks_that_wait_not_for_those_that_run_on_what_it_gives_up() -> None:
+    """Else it would have idle processors, give them back, and grow again, without end."""
+    wide = Job(1, asks(1, 6), tasks=3, holds={"b": 1, "a": 2}, runs={"b": 1, "a": 2})
+    alone = Job(2, asks(1, 2, exclusive=True, requested_nodes=("a",)), tasks=2)
+    world = World([node("a", 2), node("b", 2)], [wide, alone], immediate=False)
+    world.do_pass()
+    assert wide.leaving == {"a": 2}
+    assert world.do_pass().grows == ()
+    world.end_task(wide, "a")
+    world.end_task(wide, "a")
+    world.settle()
+    assert world.held() == {1: 1, 2: 2}
+
+
 def random_world(dice: random.Random, *, plain: bool) -> World:
     nodes = [node(name, dice.choice((1, 2, 4))) for name in NODES[: dice.randint(1, len(NODES))]]
     world = World(

@@ -36,6 +36,7 @@ class Growing:
         self._useful: dict[int, tuple[Order, Order, int]] = {}  # of a stage, and for how many still to ask
         self._granted: dict[JobId, dict[int, int]] = {}
         self._goals: dict[JobId, int] = {}
+        self._more = dict.fromkeys(lending.lenders, 0)  # units that this pass has given jobs
         self._share_out({})
         self._onto_free()
         if self._leave_out_unused():
@@ -72,9 +73,12 @@ class Growing:
                 self._goals[lender.job] = units * lender.size
 
     def _lacks(self, lender: Lender) -> int:
-        """Return how many units a job lacks to its share."""
+        """Return how many units a job lacks to its share, and has tasks for that wait: others do not move."""
         short = self._goals[lender.job] - self._lending.extra[lender.job]
-        return short // lender.size * lender.step if short >= lender.size else 0
+        if short < lender.size:
+            return 0
+        waits = lender.sharer.waits - self._more[lender.job]
+        return max(0, min(short // lender.size * lender.step, waits))
 
     def _in_need(self) -> list[Lender]:
         """Return the jobs that lack something, who has least for its weight first."""
@@ -111,7 +115,8 @@ class Growing:
             self._grown(lender, found)
 
     def _growth(self, lender: Lender) -> Need | None:
-        wants = self._lacks(lender)
+        most = lender.running.request.maximum - lender.units - self._more[lender.job]
+        wants = min(self._lacks(lender), most)
         need = growth_of(replace(lender.running, wants=wants), self._lending.board.terrain)
         if need is None:
             return None
@@ -134,7 +139,11 @@ class Growing:
         got = self._granted.setdefault(lender.job, {})
         for node, count in found:
             got[node] = got.get(node, 0) + count
+        self._has_more(lender, found)
+
+    def _has_more(self, lender: Lender, found: Fit) -> None:
         self._lending.extra[lender.job] += sum(count for _, count in found)
+        self._more[lender.job] += lender.units_of(found)
 
     @contextmanager
     def _promised(self, lender: Lender) -> Iterator[None]:
@@ -193,7 +202,7 @@ class Growing:
             others = [spare for spare in there if spare.job != lender.job]
             taken = lending.claim(need, found, others, lender.job, patient=patient)
             if taken is not None:
-                lending.extra[lender.job] += sum(count for _, count in found)
+                self._has_more(lender, found)
             gone = set(map(id, taken or ()))
             for node, _ in found:
                 on[node] = [spare for spare in on.get(node, ()) if id(spare) not in gone]

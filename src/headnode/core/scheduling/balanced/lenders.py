@@ -5,7 +5,7 @@ a job has beyond its minimum is counted in processors; where whole nodes differ,
 of its job.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from math import ceil
 from typing import NamedTuple
@@ -52,13 +52,18 @@ class Lender:
         leaving = {self._number(part.node): part.leaving + part.awaited for part in self._held}
         self.leaving = sum(leaving.values())  # processors that it is to give up already
         kept = [(node, left) for node, count in self.holds.items() if (left := count - leaving.get(node, 0))]
-        self.spare_units = max(0, sum(map(self._units, kept)) - self.need.minimum)
+        self.units = self.units_of(self.holds.items())
+        self.spare_units = max(0, self.units_of(kept) - self.need.minimum)
         self.size, self.step = self._step()
         self.least = ceil(self.need.minimum / self.step) * self.size  # processors of its minimum
         self.extra = max(0, sum(count for _, count in kept) - self.least)
 
     def _number(self, name: str) -> int:
         return self._terrain.numbers.get(name.casefold(), -1)
+
+    def units_of(self, held: Iterable[tuple[int, int]]) -> int:
+        """Return how many units so many processors of nodes are."""
+        return sum(map(self._units, held))
 
     def _units(self, part: tuple[int, int]) -> int:
         return units_in(self.need.unit, part, self._terrain)

@@ -28,6 +28,7 @@ class Sharer(msgspec.Struct, frozen=True, gc=False):
 
     job: JobId
     could_use: int = 0  # units that its tasks use, and that those that wait could, whatever is free
+    waits: int = 0  # units more that its waiting tasks could use than it has idle: as much it can grow now
     held: tuple[Held, ...] = ()  # in the order of its allocation
     rests: bool = False  # it may not grow now: filters have a say
     lasting: bool = False  # what it starts next runs to its end: it must not be run twice
