@@ -60,6 +60,16 @@ def test_what_was_recalled_may_be_kept_after_all_unless_it_is_too_little() -> No
     world.check_replay()
 
 
+def test_what_it_does_not_need_and_what_is_recalled_are_together_never_more_than_it_can_spare() -> None:
+    world = World(2, 1)
+    job = world.submit(sweep(3), minimum=2, maximum=3)
+    close(world)
+    world.do(recall(job, ("node1", 1)))
+    alone = next(h for h in world.nodes.running() if h.place[0][0] == "node2")
+    world.do(world.nodes.ended(alone, world.clock.now()))
+    assert set(world.record(job).run.allocation) == {"node1", "node2"}
+
+
 def test_an_immediate_recall_stops_the_youngest_which_run_again_without_a_retry_counted() -> None:
     world = World(3)
     job = world.submit(sweep(3), minimum=1, maximum=3)

@@ -136,6 +136,9 @@ def test_who_owns_its_nodes_gets_a_whole_node_of_others_and_gives_only_whole_one
     world = world_with(kind, 2)
     low = [world.submit(one(), priority=LOW) for _ in range(2)]
     high = world.submit(sweep(4), priority=HIGH, minimum=2, maximum=2, exclusive=True)
+    plan = world.engine.last_plan
+    assert plan is not None
+    assert [claim.job for claim in plan.claims] == [high]
     highest = world.submit(one(), priority=Priority(4000))
     for held in world.nodes.running():
         if held.job in low:
@@ -249,8 +252,9 @@ def test_gracefully_one_job_gives_to_several_others() -> None:
 
 def test_who_ends_by_itself_because_it_was_finished_gracefully_is_not_preempted() -> None:
     world = world_with("Immediate", 1, 1)
-    finishing = world.submit(sweep(2), priority=LOW, maximum=1)
     other = world.submit(one(), priority=LOW)
+    world.wait(1)
+    finishing = world.submit(sweep(2), priority=LOW, maximum=1)
     world.do(c.StopJob(by=ROOT, job=finishing, outcome="finished", graceful=True))
     high = world.submit(one(), priority=HIGH)
     assert states(world, finishing, other, high) == ["running", "ending", "queued"]
