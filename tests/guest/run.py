@@ -18,7 +18,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[2]
 KEPT = Path(os.environ.get("HEADNODE_GUEST", Path.home() / ".cache" / "headnode-guest"))
 TESTS = ("tests/live/test_node_limits.py", "tests/live/test_delegated_groups.py")
-PATIENCE = 1800  # seconds
+PATIENCE = 5400  # seconds
 EMULATOR = "qemu-system-x86_64"
 PACKAGES = {EMULATOR: "qemu-system-x86", "cpio": "cpio", "busybox": "busybox-static", "dpkg-deb": "dpkg"}
 MODULES = (  # each after those that it needs; a kernel may have some of them built in
@@ -109,7 +109,7 @@ def _only(folder: Path, pattern: str) -> Path:
 
 def _inside(arguments: list[str]) -> str:
     """Return what runs in the guest."""
-    options = ["-q", "-p", "no:cacheprovider", "--basetemp=/tmp/tests", *arguments]
+    options = ["-vv", "--tb=short", "-p", "no:cacheprovider", "--basetemp=/tmp/tests", *arguments]
     command = [sys.executable, "-m", "pytest", *options]
     return "\n".join(
         (

@@ -22,6 +22,20 @@ def bind_this(processors: Collection[int]) -> None:
 
 
 @contextlib.contextmanager
+def kept() -> Iterator[None]:
+    """Stay bound to the same processors, whatever groups this process enters meanwhile.
+
+    Systems before Linux 6.2 bind whoever enters a group of version 2 to all the processors of the group.
+    """
+    own = os.sched_getaffinity(0)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):  # the group has none of them
+            os.sched_setaffinity(0, own)
+
+
+@contextlib.contextmanager
 def bound_to(processors: Collection[int]) -> Iterator[None]:
     """Let what is started meanwhile have these processors only; none named: all that this process has.
 

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from headnode.adapters.processes.affinity import kept
 from headnode.adapters.processes.hierarchies import NONE, Hierarchies, find
 
 PREFIX = "headnode-"
@@ -41,9 +42,10 @@ def enter(marker: str, most_processes: int = 0) -> Hierarchies:
     if found.unified is None:
         return NONE  # without a tree that can be killed as a whole there is little to be had
     try:
-        _enter_unified(found.unified / name_of(marker), found.version == "v2" and bool(found.controllers))
-        if found.version == "v1":
-            _enter_first_version(marker, found)
+        with kept():  # tasks that are not bound have the processors that the agent was started on
+            _enter_unified(found.unified / name_of(marker), found.version == "v2" and bool(found.controllers))
+            if found.version == "v1":
+                _enter_first_version(marker, found)
         if most_processes and "pids" in found.controllers:
             limit = found.controllers["pids"] / name_of(marker) / "pids.max"
             limit.write_text(str(most_processes))

@@ -23,6 +23,7 @@ from headnode.adapters.processes.launcher import (
     dial,
     say_exit,
 )
+from headnode.adapters.processes.limited_start import enter
 from headnode.adapters.processes.outposts import Outpost, Total
 from headnode.adapters.processes.piped import Piped, login_shell
 from headnode.adapters.processes.task_groups import Group, Groups, NoGroup
@@ -295,8 +296,7 @@ def _be_parent(run_directory: int, order: Order, entrances: tuple[int, ...], tel
 def _enter_all(entrances: Iterable[int]) -> bool:
     """Enter the groups; False where that may not be, as before Linux 5.16."""
     try:
-        for entrance in entrances:
-            os.write(entrance, b"0")
+        enter(entrances)
     except OSError:
         return False
     return True

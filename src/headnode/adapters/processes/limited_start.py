@@ -11,6 +11,8 @@ import resource
 import signal
 from collections.abc import Iterable
 
+from headnode.adapters.processes.affinity import kept
+
 Files = tuple[int, int, int]
 """Descriptors of standard input, output and error."""
 Wanted = Iterable[tuple[str, int, int, int]]
@@ -67,6 +69,16 @@ def start_limited(
     )
 
 
+def enter(entrances: Iterable[int]) -> None:
+    """Move this process into groups.
+
+    Raises:  OSError where it may not enter, as before Linux 5.16.
+    """
+    with kept():
+        for entrance in entrances:
+            os.write(entrance, b"0")
+
+
 def _become(
     path: str,
     argv: list[str],
@@ -83,8 +95,7 @@ def _become(
         signal.set_wakeup_fd(-1)
         os.setsid()
         step = _ENTER
-        for entrance in entrances:
-            os.write(entrance, b"0")
+        enter(entrances)
         step = "start"
         for number, file in enumerate(files):
             os.dup2(file, number)
