@@ -2,7 +2,10 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-TESTS ?= tests
+TESTS ?=
+# Those that only think run on all processors; those that start processes want the machine for themselves.
+TESTS_SIDE_BY_SIDE := tests/contracts tests/core tests/project tests/scenarios
+TESTS_ALONE := tests/live
 FUZZ_SECONDS ?= 60
 BENCHMARKS ?= $(filter-out benchmarks/heads.py,$(wildcard benchmarks/*.py))
 
@@ -22,7 +25,12 @@ demo: $(VENV)/.installed ## start a cluster on this machine and watch three jobs
 	@$(BIN)/python -m headnode.apps.demo
 
 test: $(VENV)/.with-tools ## run the tests; TESTS=tests/core runs some
+ifeq ($(strip $(TESTS)),)
+	@failed=0; $(BIN)/python -m pytest -rs -n auto --dist worksteal $(TESTS_SIDE_BY_SIDE) || failed=1; \
+	$(BIN)/python -m pytest -rs $(TESTS_ALONE) || failed=1; exit $$failed
+else
 	@$(BIN)/python -m pytest -rs $(TESTS)
+endif
 
 test-cgroup2: $(VENV)/.with-tools ## test limits on nodes in a guest with control groups of version 2 alone
 	@$(BIN)/python tests/guest/run.py
