@@ -285,6 +285,20 @@ def test_what_waits_for_its_filter_is_known_is_not_run_twice_and_can_be_taken_ba
     assert site.noted() == ["OnJobTaskStart"]
 
 
+def test_filters_that_are_taken_away_are_asked_no_more_also_about_a_job_that_runs(site: Site) -> None:
+    site.filter("OnJobTaskStart", "")
+    site.filter("OnTaskStart", "sys.exit(1)")
+    site.open("exit 5", "exit 6", filters=str(site.filters))
+    site.until_ready()
+    site.head.run(1, (1, 1))
+    assert site.head.result(1).exit_code == 5
+    site.head.open(site.head.spec, hooks=None)
+    site.head.run(2, (1, 1))
+    assert site.head.result(2).exit_code == 6
+    site.close()
+    assert site.noted() == ["OnJobTaskStart"]
+
+
 def test_filters_that_others_could_have_written_are_not_run_and_the_node_is_no_place_for_jobs(
     site: Site,
 ) -> None:
@@ -295,6 +309,20 @@ def test_filters_that_others_could_have_written_are_not_run_and_the_node_is_no_p
     assert "OnTaskStart.sh' may be written by others" in site.head.failed[0].said
     site.head.say(m.HookHeard(JOB, "prolog"))
     site.close()
+
+
+def test_no_task_runs_unseen_because_a_filter_became_one_that_others_could_have_written(site: Site) -> None:
+    site.filter("OnTaskStart", "")
+    site.open("touch ran", filters=str(site.filters))
+    site.until_ready()
+    (site.filters / "OnTaskStart.sh").chmod(0o777)
+    site.scene.kill_agent()
+    site.scene.start()
+    site.head.run(1, (1, 1))
+    result = site.head.result(1)
+    assert (result.kind, "may be written by others" in result.message) == ("not-started", True)
+    site.close()
+    assert not (site.scene.work / "ran").exists()
 
 
 def test_a_job_without_hooks_is_as_it_was(site: Site) -> None:

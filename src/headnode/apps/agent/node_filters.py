@@ -32,7 +32,10 @@ def registered(directory: str) -> dict[str, str]:
             _must_be_ours(path, who)
             found.setdefault(name, str(path))
     if found:
-        _must_be_ours(folder, folder.stat())
+        try:
+            _must_be_ours(folder, folder.stat())
+        except OSError as error:
+            raise _unusable(folder, f"cannot be looked at: {error.strerror}", "mend it") from None
     return found
 
 

@@ -65,7 +65,7 @@ class Visits:
     def __init__(self, boot: str, folder: Path, owner: Owner, say: Callable[[m.FromAgent], None]) -> None:
         self._boot, self._folder, self._owner, self._say = boot, folder, owner, say
         self._visits: dict[JobId, Visit] = {}
-        self._filters: dict[JobId, dict[str, str]] = {}
+        self._filters: dict[JobId, dict[str, str] | Unavailable] = {}
         self._work: dict[JobId, asyncio.Task[None]] = {}
 
     def start(self) -> list[JobId]:
@@ -76,7 +76,7 @@ class Visits:
                 self._forget_outcomes(visit.job)  # what was made ready was so until the machine stopped
                 visit.stage, visit.boot, visit.begun = Stage.ENTERING, self._boot, False
                 visit.failed.clear()
-            if visit.stage is Stage.READY and visit.hooks.filters:
+            if visit.stage is Stage.READY:
                 self._look_at_filters(visit)
             if visit.stage in (Stage.ENTERING, Stage.LEAVING):
                 self._go_on(visit)
@@ -109,8 +109,11 @@ class Visits:
             else:
                 self._go_on(visit)
         elif visit.stage is not Stage.LEAVING:
+            changed = visit.hooks.filters != (hooks.filters if hooks is not None else "")
             visit.hooks, visit.environment = hooks or m.Hooks(), environment
             self._keep(visit)
+            if changed and visit.stage is Stage.READY:
+                self._look_at_filters(visit)
 
     def is_ready(self, job: JobId) -> bool:
         """Whether tasks of a job may run here."""
@@ -136,8 +139,14 @@ class Visits:
         return False
 
     def filters_of(self, job: JobId) -> dict[str, str]:
-        """Return the paths of the node filters that see a job's tasks, by the event that each is for."""
-        return self._filters.get(job, {})
+        """Return the paths of the node filters that see a job's tasks, by the event that each is for.
+
+        Raises:  Unavailable ``node-filters`` when they cannot be used: no task runs unseen for that.
+        """
+        found = self._filters.get(job, {})
+        if isinstance(found, Unavailable):
+            raise found
+        return found
 
     def patience_of_filters(self, job: JobId) -> float:
         """Return how many seconds a node filter may take."""
@@ -194,8 +203,7 @@ class Visits:
         if visit.hooks.prolog:
             trouble = await self._run(visit, "prolog", visit.hooks.prolog, visit.hooks.prolog_timeout)
             visit.prolog = "failed" if trouble else "ended"
-        if not trouble and visit.hooks.filters:
-            trouble = self._look_at_filters(visit)
+        trouble = trouble or self._look_at_filters(visit)
         visit.stage = Stage.REFUSED if trouble else Stage.READY
         if trouble:
             visit.failed["prolog"] = trouble
@@ -205,9 +213,13 @@ class Visits:
 
     def _look_at_filters(self, visit: Visit) -> str:
         """Find the filters of the node; return why they cannot be used."""
+        self._filters.pop(visit.job, None)
+        if not visit.hooks.filters:
+            return ""
         try:
             self._filters[visit.job] = registered(visit.hooks.filters)
-        except (OSError, Unavailable) as error:
+        except Unavailable as error:
+            self._filters[visit.job] = error
             return str(error)
         return ""
 
@@ -232,7 +244,7 @@ class Visits:
         """Let the filter of the node know that the job has left; what it says keeps nobody from anything."""
         try:
             path = registered(visit.hooks.filters).get(JOB_END) if visit.hooks.filters else None
-        except (OSError, Unavailable) as error:
+        except Unavailable as error:
             log.error("job %d leaves without its filter: %s", visit.job, error)
             return
         if path is not None:
