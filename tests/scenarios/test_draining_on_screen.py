@@ -93,3 +93,22 @@ def test_a_head_comes_up_though_its_node_is_drained(state: Path, node: str) -> N
     done("down", state=state)
     done("up", "--name", "test", "--processors", "2", state=state)
     assert [each["state"] for each in listed(state)] == ["Drained"]
+
+
+def test_what_runs_on_a_node_that_is_taken_offline_by_force_stops_and_runs_again(
+    state: Path, node: str, tmp_path: Path
+) -> None:
+    end = tmp_path / "end"
+    runs = submitted("/rerunnable", "sh", "-c", SPELL.format(end=end), state=state)
+    said = done("node", "offline", node, "/force", "/reason:it burns", state=state)
+    assert said.stdout in (
+        f"Node {node} is draining; what runs there is being stopped.\n",
+        f"Node {node} has been drained; nothing runs there.\n",
+    )
+    looks = (listed(state)[0]["state"] for _ in range(500))  # each takes a moment
+    assert "Drained" in looks
+    assert "Queued" in done("job", "view", runs, state=state).stdout
+    assert re.search(r"Drain\s+: from .* by force: it burns", done("node", "view", node, state=state).stdout)
+    end.touch()
+    done("node", "online", node, state=state)
+    assert hn("job", "wait", runs, state=state).returncode == 0
