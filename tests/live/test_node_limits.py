@@ -121,7 +121,8 @@ def test_who_needs_more_memory_than_it_asked_for_is_killed_and_told_how_to_ask_f
 def test_memory_is_that_of_all_processors_and_of_all_processes_together(scene: Scene) -> None:
     two = f"{takes(scene, 80, A_WHILE)} & {takes(scene, 80, A_WHILE)} & wait"
     assert run(scene, two, (0, 1), process_memory=120).exit_code == 0
-    submit(scene, f"{takes(scene, 80)} & {takes(scene, 80)} & wait", process_memory=120)
+    long = takes(scene, 80, 60 * SLOWNESS)
+    submit(scene, f"{long} & {long} & wait", process_memory=120)
     scene.head.run(1, (2, 1))
     message = scene.head.result(1, 2).message
     assert message.startswith("the task was killed: it needed more than the 120 MB that it asked for"), (
