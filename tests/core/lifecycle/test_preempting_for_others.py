@@ -4,8 +4,10 @@ from itertools import islice, product
 from typing import Any
 
 import pytest
+from asked_filters import FilteredWorld
 from worlds import ROOT, World
 
+from headnode.core.filtering.activation import Verdict
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.records import FilterWord
@@ -13,6 +15,7 @@ from headnode.core.lifecycle.states import JobState
 from headnode.core.model.job import Licence
 from headnode.core.model.quantities import Instant, JobId, Priority
 from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.model.template import JobTemplate
 
 LOW, HIGH = Priority(1000), Priority(3000)
 
@@ -337,3 +340,14 @@ def _check(world: World, jobs: dict[JobId, int]) -> None:
                 first = jobs[job]  # who comes later with a higher priority may have it instead
                 owed = {g: other for g, other in owed.items() if other != job and jobs[JobId(other)] >= first}
     world.check_replay()
+
+
+def test_what_is_given_up_is_kept_while_a_filter_is_asked_about_who_is_to_have_it() -> None:
+    world = FilteredWorld(1, everybody=False, PreemptionType="Immediate")
+    world.do(c.SetTemplate(by=ROOT, template=JobTemplate(name="asked")))
+    low = world.submit(one(), priority=LOW)
+    high = world.submit(one(), priority=HIGH, template="asked")
+    stop_all(world)
+    assert states(world, low, high) == ["queued", "queued"], "its filter is asked"
+    world.answer(high, Verdict.START)
+    assert states(world, low, high) == ["queued", "running"]
