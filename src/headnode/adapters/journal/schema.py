@@ -46,7 +46,7 @@ create index ended_groups_of on ended_groups (job_group, id);
 
 # What happened to the cluster is little beside what happened to jobs, and is looked for among that.
 _SINCE_VERSION_4: Final = """
-create index cluster_events on events (number) where kind = 0;
+create index if not exists cluster_events on events (number) where kind = 0;
 """
 
 
