@@ -36,8 +36,8 @@ def areas(lenders: Sequence[Lender], nodes: int) -> list[Area]:
     known: set[int] = set()
     reached: dict[int, None] = {}
     for lender in lenders:
-        orders = [order for order in lender.need.candidates if id(order) not in known]
-        known.update(map(id, orders))
+        orders = () if lender.need.rules in known else lender.need.candidates
+        known.add(lender.need.rules)
         for order in (*orders, tuple(lender.holds)):
             reached.update(dict.fromkeys(order))
             for node in order:

@@ -6,7 +6,6 @@ could not use.  So a pass over a balanced cluster changes nothing.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 
 from msgspec.structs import replace
 
@@ -33,7 +32,7 @@ class Growing:
         self._claims = {lender.job: lender.claim() for lender in self._lenders}
         self._areas = areas(self._lenders, len(lending.board.free))
         self._unused = [0] * len(lending.board.free)  # processors of each node that are of use to nobody
-        self._useful: dict[int, tuple[Order, Order, int]] = {}  # of a stage, and for how many still to ask
+        self._useful: dict[int, tuple[Order, int]] = {}  # by rules, and for how many still to ask
         self._granted: dict[JobId, dict[int, int]] = {}
         self._goals: dict[JobId, int] = {}
         self._more = dict.fromkeys(lending.lenders, 0)  # units that this pass has given jobs
@@ -106,8 +105,9 @@ class Growing:
             if kind in refused:
                 continue
             need = self._growth(lender)
-            with self._promised(lender):
-                found = None if need is None else fit(need, self._lending.board)
+            kept = self._keep_promised(lender)
+            found = None if need is None else fit(need, self._lending.board)
+            self._free_again(kept)
             if need is None or found is None:
                 refused.add(kind)
                 continue
@@ -120,20 +120,22 @@ class Growing:
         need = growth_of(replace(lender.running, wants=wants), self._lending.board.terrain)
         if need is None:
             return None
-        return need._replace(alternatives=tuple(map(self._of_use, need.alternatives)))
+        if lender.need.single or len(lender.need.alternatives) != 1:
+            return need
+        return need._replace(alternatives=(self._of_use(lender.need.rules, need.alternatives[0]),))
 
-    def _of_use(self, order: Order) -> Order:
-        """Return the nodes that have something free, or had it when somebody asked last.
+    def _of_use(self, rules: int, order: Order) -> Order:
+        """Return the nodes that have something free, or had it when somebody asked last by these rules.
 
         Within a stage what is free only shrinks, and most nodes of a busy cluster have nothing.
         """
-        known = self._useful.get(id(order))
-        if known is None or known[0] is not order or known[2] == 0:
+        known, times = self._useful.get(rules, ((), 0))
+        if not times:
             free = self._lending.board.free
-            left = tuple([node for node in order if free[node] > 0])
-            known = (order, left, len(left) // 8 + 1)
-        self._useful[id(order)] = (order, known[1], known[2] - 1)
-        return known[1]
+            known = tuple([node for node in order if free[node] > 0])
+            times = len(known) // 8 + 1
+        self._useful[rules] = known, times - 1
+        return known
 
     def _grown(self, lender: Lender, found: Fit) -> None:
         got = self._granted.setdefault(lender.job, {})
@@ -145,9 +147,8 @@ class Growing:
         self._lending.extra[lender.job] += sum(count for _, count in found)
         self._more[lender.job] += lender.units_of(found)
 
-    @contextmanager
-    def _promised(self, lender: Lender) -> Iterator[None]:
-        """Keep what is reserved from a job that would not give it back in time."""
+    def _keep_promised(self, lender: Lender) -> list[tuple[int, int]]:
+        """Keep what is reserved from a job that would not give it back in time; return what it is."""
         board, numbers = self._lending.board, self._lending.board.terrain.numbers
         kept: list[tuple[int, int]] = []
         if lender.sharer.lasting or not self._balancing.immediate:
@@ -157,9 +158,11 @@ class Growing:
                     less = min(board.free[node], count)
                     board.free[node] -= less
                     kept.append((node, less))
-        yield
+        return kept
+
+    def _free_again(self, kept: list[tuple[int, int]]) -> None:
         for node, less in kept:
-            board.free[node] += less
+            self._lending.board.free[node] += less
 
     def _leave_out_unused(self) -> bool:
         """Do not count as shared what is free and was of no use to those who lack something."""
@@ -203,9 +206,9 @@ class Growing:
             taken = lending.claim(need, found, others, lender.job, patient=patient)
             if taken is not None:
                 self._has_more(lender, found)
-            gone = set(map(id, taken or ()))
+            gone = {spare.number for spare in taken or ()}
             for node, _ in found:
-                on[node] = [spare for spare in on.get(node, ()) if id(spare) not in gone]
+                on[node] = [spare for spare in on.get(node, ()) if spare.number not in gone]
             lending.lift(spare for node, _ in found for spare in on[node])
         lending.lower(spare for some in on.values() for spare in some)
 

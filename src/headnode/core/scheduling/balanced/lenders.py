@@ -30,6 +30,7 @@ class Ease(IntEnum):
 class Spare(NamedTuple):
     """A piece that a job could give."""
 
+    number: int  # no other piece of the pass has it
     ease: Ease
     level: float  # what its job has for its weight before it gives this
     job: JobId
@@ -90,19 +91,20 @@ class Lender:
         pieces = 0 if request.together else ceil(max(0, most) / self.step)
         return Claim(self.running.turn, pieces, self.size, self.weight)
 
-    def spares(self) -> Iterator[Spare]:
+    def spares(self, numbers: Iterator[int]) -> Iterator[Spare]:
         """Yield what it could give until it has its minimum: what is easiest first, the last node first."""
         level = self.extra / self.weight
         for part in self._held:
             for ease, processors in ((Ease.READY, part.leaving), (Ease.WAIT, part.awaited)):
                 for size in self._asked_before(processors):
-                    yield Spare(ease, level, self.job, self._number(part.node), size, asked_before=True)
+                    node = self._number(part.node)
+                    yield Spare(next(numbers), ease, level, self.job, node, size, asked_before=True)
         left, extra = self.spare_units, self.extra
         for ease, node, processors in self._in_order():
             units = self._worth(node, processors)
             if units > left:
                 continue
-            yield Spare(ease, extra / self.weight, self.job, node, processors)
+            yield Spare(next(numbers), ease, extra / self.weight, self.job, node, processors)
             left -= units
             extra -= processors
 

@@ -5,7 +5,7 @@ holds it on the board, though its processors are free only once the jobs have gi
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import count, islice
 from math import inf
 
 from headnode.core.model.quantities import JobId
@@ -54,9 +54,10 @@ class Lending:
         self.leaving = {job: lender.leaving for job, lender in lenders.items()}
         self.asked: dict[JobId, Asked] = {}
         self._given: dict[tuple[JobId, int], int] = {}  # how much of what a job holds of a node is lifted
-        spares = (spare for lender in lenders.values() for spare in lender.spares())
+        numbers = count()
+        spares = (spare for lender in lenders.values() for spare in lender.spares(numbers))
         self._spares = sorted(spares, key=self._turn_to_give)
-        self._claimed: set[int] = set()  # ids of those among them
+        self._claimed: set[int] = set()  # numbers of those among them
 
     def _turn_to_give(self, spare: Spare) -> tuple[bool, float, int, int]:
         """Order pieces: what is asked for or idle; then of who has most, and of equals who came last."""
@@ -66,9 +67,9 @@ class Lending:
     def left(self, hardest: Ease) -> Iterator[Spare]:
         """Return the pieces that nobody has claimed and that take no more than this, in order of asking."""
         if len(self._claimed) > MOST_CLAIMED + len(self._spares) // MOST_CLAIMED:
-            self._spares = [spare for spare in self._spares if id(spare) not in self._claimed]
+            self._spares = [spare for spare in self._spares if spare.number not in self._claimed]
             self._claimed.clear()
-        return (each for each in self._spares if each.ease <= hardest and id(each) not in self._claimed)
+        return (each for each in self._spares if each.ease <= hardest and each.number not in self._claimed)
 
     def above(self, shares: Mapping[JobId, int], hardest: Ease | None) -> list[Spare]:
         """Return what jobs can give and keep their share, in processors; None: what they were asked for."""
@@ -194,7 +195,7 @@ class Lending:
             left = max(0, free_now.get(spare.node, 0) - dict(found).get(spare.node, 0))
             self.board.free[spare.node] = min(self.board.free[spare.node], left)
         for spare in taken:
-            self._claimed.add(id(spare))
+            self._claimed.add(spare.number)
             self.asked.setdefault(spare.job, Asked()).add(spare, for_job, patient=patient)
             counted = self.leaving if spare.asked_before else self.extra
             counted[spare.job] -= spare.processors
@@ -204,7 +205,7 @@ class Lending:
         """Let a job have back what it was asked for before, up to so many processors."""
         for spare in list(self.left(Ease.WAIT)):
             if spare.job == job and spare.asked_before and spare.processors <= processors:
-                self._claimed.add(id(spare))
+                self._claimed.add(spare.number)
                 self.extra[job] += spare.processors
                 self.leaving[job] -= spare.processors
                 processors -= spare.processors
@@ -220,7 +221,7 @@ class Lending:
         self, need: Need, found: Fit, spares: Iterable[Spare], taken: Sequence[Spare]
     ) -> list[Spare]:
         """Lift pieces of jobs that hold the licences that are missing, one for each processor."""
-        known, lifted = {id(spare) for spare in taken}, []
+        known, lifted = {spare.number for spare in taken}, []
         missing = {
             feature: amount - self.board.licences[feature]
             for feature, amount in need.licences(found).items()
@@ -228,7 +229,7 @@ class Lending:
         }
         for spare in spares if missing else ():
             useful = [feature for feature in self.lenders[spare.job].need.each if missing.get(feature, 0) > 0]
-            if useful and id(spare) not in known:
+            if useful and spare.number not in known:
                 self._move(spare, 1)
                 lifted.append(spare)
                 for feature in useful:
