@@ -71,12 +71,17 @@ class _Writer:
         inside: list[Element | str] = list(self._properties(part.properties, child.place))
         for kind in CHILDREN_OF[child.place].values():
             found = getattr(part, kind.field)
-            each = found if kind.many else [found] if found is not None else []
-            inside += [self._child(kind, one) for one in each]
+            if kind.many:
+                inside += [self._child(kind, one) for one in found]
+            elif found is not None:
+                inside.append(self._child(kind, found))
         return inside
 
     def _properties(self, properties: Iterable[Property], place: Place) -> Iterator[Element | str]:
         """Write properties in their order; in 3.0.3, neighbours that are wrapped share a wrapper."""
+        if self._version is not Version.V3_0:
+            yield from (self._property(found, place) for found in properties)
+            return
         for wrapped, group in groupby(properties, lambda found: self._wrapped(found, place)):
             elements = [self._property(found, place) for found in group]
             if wrapped:
@@ -85,9 +90,10 @@ class _Writer:
                 yield from elements
 
     def _wrapped(self, found: Property, place: Place) -> bool:
+        if self._version is not Version.V3_0 or isinstance(found, Kept):
+            return False
         row = ROW_OF.get((place, found.name))
-        of_old = self._version is Version.V3_0 and not isinstance(found, Kept)
-        return of_old and row is not None and stands_wrapped(row, place)
+        return row is not None and stands_wrapped(row, place)
 
     def _property(self, found: Property, place: Place) -> Element | str:
         if isinstance(found, Kept):
@@ -147,9 +153,10 @@ class _Writer:
         return text
 
     def _text(self, text: str, where: str) -> str:
-        if possible(text) != text:
+        held = possible(text)
+        if held != text:
             self._tell(where, "control characters cannot be written in XML: they are replaced")
-        return possible(text)
+        return held
 
     def _tell(self, where: str, what: str) -> None:
         self._items.append(Item(Kind.APPROXIMATED, where, what))

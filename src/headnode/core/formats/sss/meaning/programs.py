@@ -37,7 +37,7 @@ def arguments_in(text: str) -> tuple[list[str], str]:
     >>> arguments_in("-i 'a b'"), arguments_in("it's")[0]
     ((['-i', 'a b'], ''), ["it's"])
     """
-    if _PLAIN_WORDS.fullmatch(text):
+    if not text or _PLAIN_WORDS.fullmatch(text):
         return text.split(), ""
     try:
         return shlex.split(text), ""
@@ -57,7 +57,9 @@ def program_of(executable: str, arguments: str, shell: str, scripts: dict[str, s
         return Program("", lost=lost)
     if not shell and (executable, words[:1], len(words)) == (SHELL, ["-c"], 2) and _is_for_shell(words[1]):
         return Program(words[1])
-    line = " ".join(part for part in (_path(with_directory(executable)), join(words)) if part)
+    line = _path(with_directory(executable))
+    if words:
+        line = f"{line} {join(words)}"
     if shell:
         return Program(
             f"{_path(shell)} {line}", changed=changed or "Shell: it is the first word of the command"
