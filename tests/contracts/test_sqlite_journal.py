@@ -385,9 +385,7 @@ def test_a_journal_made_before_there_were_groups_gets_the_table_of_them(path: Pa
     journal.append([submitted(1)], ended=[over(1)])
     journal.close()
     with sqlite3.connect(path) as database:
-        database.executescript(
-            "drop table ended_groups; drop index cluster_events; pragma user_version = 2;"
-        )
+        database.executescript("drop table ended_groups; drop index cluster_events; pragma user_version = 2;")
         body = msgspec.msgpack.decode(database.execute("select body from ended_jobs").fetchone()[0])
         old = msgspec.msgpack.encode(body[:8])  # as it was written then
         database.execute("update ended_jobs set body = ?, sum = ?", (old, checksum(old, JobId(1))))

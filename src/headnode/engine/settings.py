@@ -56,9 +56,9 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
             Parameter(
                 name="PreemptionType",
                 default="None",
-                doc="in queued mode, what running jobs do for one of higher priority that does not fit: nothing; "
-                "Graceful: they give up processors as their tasks end; Immediate: they are stopped and "
-                "queued again",
+                doc="in queued mode, what running jobs do for one of higher priority that does not fit: "
+                "nothing; Graceful: they give up processors as their tasks end; Immediate: they are "
+                "stopped and queued again",
                 choices=("None", "Graceful", "Immediate"),
             ),
             Parameter(
@@ -145,8 +145,8 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
             Parameter(
                 name="EpilogProgram",
                 default="",
-                doc="what every agent runs after the last process of a job on its node, before others get what "
-                "it held: any exit code but 0 drains the node",
+                doc="what every agent runs after the last process of a job on its node, before others get "
+                "what it held: any exit code but 0 drains the node",
             ),
             Parameter(
                 name="EpilogTimeout",
@@ -334,7 +334,8 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
             Parameter(
                 name="TTLCompletedJobs",
                 default="0",
-                doc="how long after the end of a job nodes keep the output that was captured for it; 0: for ever",
+                doc="how long after the end of a job nodes keep the output that was captured for it; "
+                "0: for ever",
                 unit="days",
                 least=0,
                 most=36500,

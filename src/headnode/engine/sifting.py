@@ -93,8 +93,7 @@ class _Sieve:
         """Whether it takes nothing of what is offered to those asked about before."""
         alone = self._cluster.request(record).exclusive
         return all(
-            count + self._promised.get(node, 0) + self._given.get(node, 0)
-            <= len(self._cluster.free_on(node))
+            count + self._promised.get(node, 0) + self._given.get(node, 0) <= len(self._cluster.free_on(node))
             and not (alone and self._promised.get(node))
             for node, count in shares
         )

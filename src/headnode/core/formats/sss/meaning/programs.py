@@ -5,6 +5,7 @@ Source: SSS 3.1.0, Table 25-2 and its note on Executable; SSSRMAP, File.
 
 import re
 import shlex
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from headnode.core.formats.grid.command_lines import SHELL, join, with_directory
@@ -45,7 +46,7 @@ def arguments_in(text: str) -> tuple[list[str], str]:
         return text.split(), "Arguments: a quote is not closed; they are taken apart at blanks"
 
 
-def program_of(executable: str, arguments: str, shell: str, scripts: dict[str, str]) -> Program:
+def program_of(executable: str, arguments: str, shell: str, scripts: Mapping[str, str]) -> Program:
     """Return the command line that runs `executable`; `scripts` are the bodies of Files by their ids."""
     words, changed = arguments_in(arguments)
     if executable.startswith("#"):
