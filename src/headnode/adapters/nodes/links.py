@@ -3,29 +3,22 @@
 import asyncio
 import logging
 import math
-import os
-import socket
 import time
-import zlib
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
-from headnode.adapters.identity.peer import peer_ids
 from headnode.adapters.nodes import messages as m
+from headnode.adapters.nodes.arrivals import Arrivals, Shown, may_join, refusal
 from headnode.adapters.nodes.framing import read_frame
-from headnode.adapters.nodes.hooks import HOOK_PARAMETERS, cleaned_on, hooks_of
+from headnode.adapters.nodes.hooks import cleaned_on
 from headnode.adapters.nodes.keeping_alive import keep_alive
-from headnode.adapters.nodes.link import PATIENCE, Link
+from headnode.adapters.nodes.link import Link
 from headnode.adapters.nodes.reconciling import (
     awaits_word,
-    deadline_of,
     expected_digest,
     health_check,
-    releases_nodes,
-    standing,
     still,
     unwanted,
     wanted,
@@ -33,15 +26,13 @@ from headnode.adapters.nodes.reconciling import (
 from headnode.adapters.nodes.relaying import Relay
 from headnode.adapters.nodes.sessions import Sessions
 from headnode.adapters.nodes.tables import check_text
+from headnode.adapters.nodes.telling import Telling, told_now
 from headnode.adapters.nodes.whereabouts import Whereabouts
-from headnode.core.launching.processors import binds
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.cluster import Cluster
-from headnode.core.lifecycle.records import JobRecord, encode_spec
 from headnode.core.model.errors import HeadnodeError, NotAllowed, Unavailable
-from headnode.core.model.node import NodeState
-from headnode.core.model.quantities import Instant, JobId, Seconds
+from headnode.core.model.quantities import JobId, Seconds
 from headnode.engine.settings import Settings
 
 log = logging.getLogger("headnode.nodes")
@@ -49,15 +40,7 @@ log = logging.getLogger("headnode.nodes")
 Ask = Callable[[c.Command], Awaitable[object]]
 """Give a command to the engine; the answer comes when it is durable.  Raises what refuses it."""
 
-_encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(m.FromAgent)
-
-
-class _Shown(NamedTuple):
-    """What the certificate of a connection says: the node, and the digest of its key."""
-
-    node: str
-    key: str
 
 
 class NodeLinks:
@@ -68,60 +51,24 @@ class NodeLinks:
         self._welcome = welcome
         self._cluster = cluster
         self.links: dict[str, Link] = {}
-        self.open_jobs: dict[JobId, set[str]] = {}
-        self.leases: dict[
-            str, float
-        ] = {}  # seconds for which a node may believe that nobody gets what it runs
+        self._telling = Telling(self.links)
+        # Seconds for which a node may believe that nobody gets what it runs.
+        self.leases: dict[str, float] = {}
         self.sessions = Sessions(self._say)
         self._relay = Relay(self._say, self.sessions)
         self._whereabouts: Whereabouts | None = None  # worked out when it is needed first
-        self._arriving: dict[str, asyncio.StreamWriter] = {}  # connections that have not said hello
-
-    # What events mean for nodes
+        self._arrivals = Arrivals(cluster)
 
     def perform(self, events: Sequence[e.Event], cluster: Cluster) -> None:
         """Tell the nodes what follows from durable events."""
-        for event in events:
-            match event:
-                case e.InstancesDispatched():
-                    self._run(event)
-                case e.JobStarted() | e.AllocationGrown() | e.JobModified():
-                    self.open_job(cluster, event.job)
-                case e.InstancesStopping():
-                    self._stop(event, cluster)
-                case e.NodesCleaning(job=job, nodes=nodes):
-                    self.open_jobs.get(job, set()).difference_update(nodes)
-                    self._close(job, set(nodes))
-                case e.ParameterSet(name=name) if name in HOOK_PARAMETERS:
-                    for job in sorted(cluster.flows):
-                        self.open_job(cluster, job)
-                case e.JobSuspending():
-                    self._tell_standing(cluster, event.job)
-                case e.JobEnding() if releases_nodes(cluster, event.job):
-                    self.open_job(cluster, event.job)
-                    self._tell_standing(cluster, event.job)
-                case e.ClockSet():
-                    for job in sorted(cluster.running):
-                        self.open_job(cluster, job)
-                case e.JobResumed():
-                    self.open_job(cluster, event.job)
-                    self._tell_standing(cluster, event.job)
-                case e.JobEnded() | e.JobRequeued() | e.JobReturned():
-                    self._close(event.job, self.open_jobs.pop(event.job, set()))
-                case e.NodeRemoved(node=node) if node in self.links:
-                    self.links[node].send(m.Goodbye(reason="this node was removed from the cluster"))
-                    self.links[node].close()
-                case e.NodeApproved(node=node) if node in self.links:
-                    self._order_check(self.links[node], cluster)
-                case e.ParameterSet(name="HealthCheckProgram" | "HealthCheckInterval"):
-                    for link in self.links.values():
-                        self._order_check(link, cluster, changed=True)
-                case e.AllocationShrunk() | e.AllocationLost():
-                    self._shrink(event, cluster)
-                case _:
-                    pass
+        self._telling.perform(events, cluster)
         self._relay.end_what_is_over(events, cluster)
         self._where().note(events)
+
+    @property
+    def open_jobs(self) -> Mapping[JobId, Collection[str]]:
+        """The nodes that have been told of each job."""
+        return self._telling.open_jobs
 
     def _where(self) -> Whereabouts:
         if self._whereabouts is None:
@@ -132,94 +79,6 @@ class NodeLinks:
         if node in self.links:
             self.links[node].send(message)
 
-    def _run(self, event: e.InstancesDispatched) -> None:
-        link = self.links.get(event.place[0][0])
-        if link is not None:
-            link.hand_over(m.Run(job=event.job, task=event.task, place=event.place, attempts=event.attempts))
-
-    def open_job(self, cluster: Cluster, job: JobId, only: str | None = None) -> None:
-        """Tell the nodes of a job's allocation, or only one of them, about the job."""
-        record = cluster.jobs.get(job)
-        if record is None or record.run is None or not record.run.places:
-            return
-        if only is not None and only not in record.run.places:
-            return
-        entered = [node for node in record.run.places if node not in record.run.cleaning]
-        spec, settings = cluster.spec(record), Settings(cluster.parameters)
-        message = m.OpenJob(
-            job=job,
-            owner=record.owner,
-            uid=record.uid,
-            gid=record.gid,
-            spec=_spec_of(cluster, record),
-            allocation=tuple(record.run.places.items()),
-            deadline=deadline_of(record),
-            suspendable=spec.suspendable,
-            parts=record.run.parts,
-            bound=binds(settings.text("AffinityType"), exclusive=spec.exclusive),
-            memory_limited=settings.text("EnforceMemory") == "yes",
-            most_processes=int(settings.number("JobProcessLimit")),
-            same_numbers=settings.text("UserMapping") == "name-and-number",
-            now=_now(),
-            hooks=hooks_of(settings, record.run),
-        )
-        encoded = _encoder.encode(message)
-        mark = zlib.crc32(encoded)
-        for node in entered if only is None else {only} & set(entered):
-            link = self.links.get(node)
-            if link is not None:
-                link.send_encoded(encoded)
-                link.opened[job] = mark
-                self.open_jobs.setdefault(job, set()).add(node)
-
-    def _stop(self, event: e.InstancesStopping, cluster: Cluster) -> None:
-        record = cluster.jobs.get(event.job)
-        if record is None or record.run is None:
-            return
-        live = record.run.tasks[event.task - 1].live
-        by_node: dict[str, list[tuple[int, int, int]]] = {}
-        for instance in event.instances:
-            if instance in live:
-                attempt = (event.task, instance, live[instance].attempt)
-                by_node.setdefault(live[instance].place[0][0], []).append(attempt)
-        for node, attempts in by_node.items():
-            link = self.links.get(node)
-            if link is not None:
-                link.send(m.Stop(job=event.job, attempts=tuple(attempts), force=event.force))
-
-    def _tell_standing(self, cluster: Cluster, job: JobId) -> None:
-        """Tell the nodes of a job whether its processes stand still, as it is by now."""
-        message = standing(cluster, job)
-        run = cluster.jobs[job].run if job in cluster.jobs else None
-        for node in run.places if message is not None and run is not None else ():
-            link = self.links.get(node)
-            if link is not None and message is not None:
-                link.send(replace(message, now=_now()) if isinstance(message, m.Continue) else message)
-
-    def _shrink(self, event: e.AllocationShrunk | e.AllocationLost, cluster: Cluster) -> None:
-        record = cluster.jobs.get(event.job)
-        held = record.run.places if record is not None and record.run is not None else {}
-        left = {node for node, _ in event.removed if node not in held}
-        opened = self.open_jobs.get(event.job, set())
-        self._close(event.job, left & opened)  # the others were told when they were to be cleaned
-        opened.difference_update(left)
-
-    def _close(self, job: JobId, nodes: set[str]) -> None:
-        for node in sorted(nodes):
-            link = self.links.get(node)
-            if link is not None:
-                self._close_on(link, job)
-
-    def _close_on(self, link: Link, job: JobId) -> None:
-        link.opened.pop(job, None)
-        link.send(m.CloseJob(job=job))
-
-    def _order_check(self, link: Link, cluster: Cluster, *, changed: bool = False) -> None:
-        """Tell a node which health check it runs, if there is one or was one."""
-        node, check = cluster.nodes.get(link.node), health_check(cluster, link.node)
-        if check.program or changed or (node is not None and any(x.cause == "health" for x in node.drains)):
-            link.send(check)
-
     def silent(self, patience: Mapping[str, float]) -> list[str]:
         """Hang up on the nodes that have said nothing for so long (seconds, by name), and return them."""
         now = time.monotonic()
@@ -229,11 +88,9 @@ class NodeLinks:
             link.abort()
         return [link.node for link in found]
 
-    # What nodes say
-
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Talk to one agent of this machine until it goes away."""
-        if _may_join(writer):
+        if may_join(writer):
             await self._converse(reader, writer, self._welcome())
         else:
             writer.close()
@@ -243,14 +100,14 @@ class NodeLinks:
     ) -> None:
         """Talk to one agent of another machine, who showed the certificate of `node`, until it goes away."""
         welcome = replace(self._welcome(), state_directory="", far=True)
-        await self._converse(reader, writer, welcome, _Shown(node, key))
+        await self._converse(reader, writer, welcome, Shown(node, key))
 
     async def _converse(
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         welcome: m.Welcome,
-        shown: "_Shown | None" = None,
+        shown: Shown | None = None,
     ) -> None:
         link: Link | None = None
         keep_alive(writer)
@@ -281,18 +138,15 @@ class NodeLinks:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         welcome: m.Welcome,
-        shown: "_Shown | None",
+        shown: Shown | None,
     ) -> Link | None:
-        first = await self._first_message(reader, writer, shown)
+        first = await self._arrivals.first_message(reader, writer, shown)
         hello = _decoder.decode(first) if first is not None else None
         if not isinstance(hello, m.Hello):
             return None
         link = Link(hello.facts.name, writer)
-        if hello.protocol != m.PROTOCOL:
-            link.send(m.Goodbye(reason=f"this head speaks protocol {m.PROTOCOL}, not {hello.protocol}"))
-            return None
-        if shown is not None and shown.node != hello.facts.name:
-            link.send(m.Goodbye(reason=f"the certificate is that of node {shown.node!r}"))
+        if why_not := refusal(hello, shown):
+            link.send(m.Goodbye(reason=why_not))
             return None
         try:
             key = "" if shown is None else shown.key
@@ -308,34 +162,11 @@ class NodeLinks:
             log.warning("node %s connected a second time; the newer connection stays", link.node)
             before.close()
         self.links[link.node] = link
-        link.send(replace(welcome, now=_now()))
-        self._order_check(link, self._cluster())
+        link.send(replace(welcome, now=told_now()))
+        self._telling.order_check(link, self._cluster())
         await self._put_right(link, hello)
         log.info("node %s is here: %d tasks live", link.node, len(hello.live))
         return link
-
-    async def _first_message(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, shown: "_Shown | None"
-    ) -> bytes | None:
-        """Return the first message of a connection; each certificate may have one that has said nothing yet.
-
-        Who shows a certificate and is no node of ours, or not yet, may only say little.
-        """
-        if shown is None:
-            async with asyncio.timeout(PATIENCE):
-                return await read_frame(reader, m.LARGEST_REPORT)
-        before = self._arriving.get(shown.node)
-        if before is not None:
-            before.transport.abort()
-        self._arriving[shown.node] = writer
-        node = self._cluster().nodes.get(shown.node)
-        is_in = node is not None and node.key == shown.key and node.state is not NodeState.PENDING
-        try:
-            async with asyncio.timeout(PATIENCE):
-                return await read_frame(reader, m.LARGEST_REPORT if is_in else m.LARGEST_GREETING)
-        finally:
-            if self._arriving.get(shown.node) is writer:
-                del self._arriving[shown.node]
 
     async def _put_right(
         self, link: Link, holdings: m.Holdings, fresh: Collection[tuple[int, int, int, int]] = ()
@@ -347,15 +178,15 @@ class NodeLinks:
         dirty = cleaned_on(cluster, link.node)
         for job in holdings.open_jobs:
             if job in dirty:
-                self._close_on(link, job)
+                self._telling.close_on(link, job)
             elif job in held:
-                self.open_jobs.setdefault(job, set()).add(link.node)
+                self._telling.knows(job, link.node)
             elif job > 0 or anew:
-                self._close_on(link, job)
+                self._telling.close_on(link, job)
         plan = wanted(link.node, self._where().of(link.node, cluster), holdings, fresh)
         for job in sorted((held & cluster.flows.keys()) - dirty):
             if job not in opened or link.opened.get(job) != opened[job]:
-                self.open_job(cluster, job, only=link.node)
+                self._telling.open_job(cluster, job, only=link.node)
         for message in (
             *still(cluster, link.node, holdings),
             *unwanted(cluster, link.node, holdings),
@@ -416,7 +247,7 @@ class NodeLinks:
         self._learn_launched(link, _of_tasks(heartbeat.launched))
         lease = Settings(cluster.parameters).lease()
         self.leases[link.node] = max(heartbeat.lease, lease)
-        link.send(m.Heard(number=heartbeat.number, lease=lease, now=_now()))
+        link.send(m.Heard(number=heartbeat.number, lease=lease, now=told_now()))
 
     async def _compare(self, link: Link, table: m.Table) -> None:
         """Put right what a node's table shows; one that is twice or too late shows nothing."""
@@ -445,11 +276,6 @@ class NodeLinks:
         task.add_done_callback(lambda done: _acknowledge(done, link, number))
 
 
-def _now() -> Instant:
-    """Return the time of day of this machine, by which deadlines are told."""
-    return Instant(time.time())
-
-
 def _of_tasks(launched: Sequence[m.Live]) -> list[m.Live]:
     """Return those that tasks have launched, not people."""
     return [live for live in launched if live.job > 0 and live.task > 0]
@@ -468,22 +294,8 @@ def _acknowledge(done: "asyncio.Future[object]", link: Link, number: int | None)
     link.close()
 
 
-def _spec_of(cluster: Cluster, record: JobRecord) -> bytes:
-    """Return the description that a node is told: with the request that the job was given for its own.
-
-    The release of a node takes no longer than the cluster allows it.
-    """
-    given = record.run is not None and record.run.option
-    flow = cluster.flows.get(record.id)
-    if flow is None or flow.release is None:
-        return encode_spec(cluster.spec(record)) if given else record.spec
-    spec, limit = flow.spec, Seconds(Settings(cluster.parameters).number("NodeReleaseTaskTimeout"))
-    tasks = list(spec.tasks)
-    tasks[flow.release] = replace(tasks[flow.release], run_time=min(tasks[flow.release].run_time, limit))
-    return encode_spec(replace(spec, tasks=tuple(tasks)))
-
-
 def _report_of(node: str, message: m.Results) -> c.ReportEnded:
+    """Return what the results of a node say, as a command."""
     reports = tuple(
         c.Report(
             task=r.task,
@@ -505,15 +317,6 @@ def _report_of(node: str, message: m.Results) -> c.ReportEnded:
         for r in message.results
     )
     return c.ReportEnded(node=node, job=message.job, reports=reports)
-
-
-def _may_join(writer: asyncio.StreamWriter) -> bool:
-    """Only root and the head's own user may speak for this machine's nodes."""
-    connection: socket.socket | None = writer.get_extra_info("socket")
-    if connection is None:
-        return False
-    _, uid, _ = peer_ids(connection)
-    return uid in (0, os.geteuid())
 
 
 def welcome(cluster: str, heartbeat: float, grace: float, state_directory: str) -> m.Welcome:
