@@ -26,6 +26,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def nothing_is_left_running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Fail when a process of the tests is still there at their end, and stop it."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # we run in the background: what we start does not
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     own = f"{os.getpid()}-{time.monotonic_ns()}"
     os.environ[MARK] = own
     traces = (f"{MARK}={own}".encode(), str(tmp_path_factory.getbasetemp()).encode() + b"/")

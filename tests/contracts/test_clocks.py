@@ -26,6 +26,15 @@ def test_the_virtual_clock_goes_only_when_told() -> None:
     assert port.now() == 102.5
 
 
+def test_time_goes_by_until_an_instant_exactly_and_nobody_has_set_it() -> None:
+    clock = VirtualClock(Instant(0.1))
+    clock.advance_to(Instant(0.3))
+    assert clock.now() == 0.3
+    assert clock.set_by() == 0.0
+    with pytest.raises(BadRequest, match="clock-backwards"):
+        clock.advance_to(Instant(0.2))
+
+
 def test_time_goes_backwards_only_by_a_jump() -> None:
     clock = VirtualClock(Instant(100.0))
     with pytest.raises(BadRequest, match="clock-backwards"):

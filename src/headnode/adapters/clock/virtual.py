@@ -34,6 +34,14 @@ class VirtualClock:
             )
         self._now = Instant(self._now + seconds)
 
+    def advance_to(self, instant: Instant) -> None:
+        """Let time go by until an instant, exactly.
+
+        Raises:  BadRequest ``clock-backwards`` when that is over; see `jump`.
+        """
+        self.advance(Seconds(instant - self._now))
+        self._now = instant
+
     def jump(self, to: Instant) -> None:
         """Set the clock, forwards or backwards, as somebody may do to the machine's own."""
         self._set_by = Seconds(self._set_by + to - self._now)

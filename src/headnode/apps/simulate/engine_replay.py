@@ -65,7 +65,7 @@ class EngineReplay:
         at_once = self._ends_first if ties is Ties.ENDS_FIRST else self._arrivals_first
         told = 0
         while (now := min(news := self._next_news(), self._wake())) != inf:
-            self._clock.jump(Instant(now))
+            self._clock.advance_to(Instant(now))
             if news == now:  # what ends at its limit is reported before the head looks for overdue jobs
                 at_once(now)
             else:
