@@ -130,10 +130,19 @@ class Node:
 
     def kill_agent(self) -> None:
         """Kill the agent, and nothing else."""
+        deadline = time.monotonic() + PATIENCE
+        while not self._is_killed() and time.monotonic() < deadline:  # it may not have begun yet
+            time.sleep(PAUSE)
+        self._reap()
+
+    def _is_killed(self) -> bool:
         for number in self.place.processes("headnode.apps.agent"):
             with suppress(ProcessLookupError):
                 os.kill(number, signal.SIGKILL)
-        self._reap()
+        if self.agent is None:
+            return True
+        self.agent.send_signal(signal.SIGCONT)  # what starts programs elsewhere stops when they are stopped
+        return self.agent.poll() is not None
 
     def power_off(self) -> None:
         """End everything there at once."""
