@@ -12,6 +12,7 @@ import signal
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -122,12 +123,13 @@ class Load:
 
     def resume_all(self) -> None:
         """Let everything go on, also what is only about to stand still."""
-        for job in self._suspended:
-            self._cluster.until(lambda job=job: self._goes_on(job), f"job {job} goes on")  # type: ignore[misc]
+        self._cluster.until(self._all_go_on, "all that was suspended goes on")
 
-    def _goes_on(self, job: int) -> bool:
-        if self._cluster.job(job)["state"] == "Suspended":
-            self._cluster.ask("resume_job", job=job)
+    def _all_go_on(self) -> bool:
+        for job in self._suspended:
+            if self._cluster.job(job)["state"] == "Suspended":
+                with suppress(HeadnodeError):  # it has ended meanwhile
+                    self._cluster.ask("resume_job", job=job)
         return not self._cluster.ask("jobs", states=["suspended"])["jobs"]
 
     def _wish(self, rerunnable: bool) -> tuple[int, dict[str, Any]]:
