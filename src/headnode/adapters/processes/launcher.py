@@ -14,6 +14,7 @@ import select
 import socket
 import struct
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -24,6 +25,7 @@ FAILED = 255  # exit status
 CHUNK = 64 * 1024  # bytes in one piece
 _MOST_WAITING = 4 * CHUNK  # bytes that wait to be sent before no more is read
 _LARGEST = 8 * 1024 * 1024  # bytes in one frame
+_LAST_WORDS = 20.0  # seconds for the end of a command to be passed on
 
 # Kinds of frames: one byte after 4 of length.
 ASK, ANSWER_FOR = b"a", b"t"
@@ -99,9 +101,18 @@ class Frames:
 
 
 def say_exit(frames: Frames, code: int, problem: str) -> None:
-    """Say how a command ended, however long that takes."""
+    """Say how a command ended, however long that takes, and wait until that is passed on.
+
+    The agent forgets a task's terminal with the end of the task.  And what comes to be read until then is
+    read: if this socket were closed, the agent's next write would fail, and with it what it had not read.
+    Raises:  OSError when nobody listens any more.
+    """
     frames.say(EXIT, json.dumps({"code": code, "problem": problem}).encode())
     frames.finish()
+    until = time.monotonic() + _LAST_WORDS
+    while (left := until - time.monotonic()) > 0:
+        if not select.select([frames.channel], [], [], left)[0] or frames.hear() is None:
+            return
 
 
 def dial(folder: int, name: str = SOCKET) -> socket.socket:

@@ -38,7 +38,6 @@ _LINGER = 0.3  # seconds for the output of what a program left behind, after its
 _GRACE = 5.0  # seconds that a program has to end when its terminal is gone
 _PATIENCE = 300.0  # seconds until somebody must have come to a terminal that waits
 _PAUSE = 0.2  # seconds between two attempts to reach the agent
-_LAST_WORDS = 20.0  # seconds for them to be heard
 
 
 class Terminal:
@@ -215,7 +214,6 @@ def main(folder: str, words: Sequence[str]) -> int:
         sys.stderr.write(f"{problem}\n")
     with contextlib.suppress(OSError):  # nobody listens any more
         say_exit(frames, status, problem)
-        _wait_for_goodbye(frames)
     return status
 
 
@@ -240,11 +238,3 @@ def _wait_for_somebody(folder: int) -> tuple[Frames, bytes, list[tuple[bytes, by
                 if kind == WINDOW:
                     return frames, data, heard[number + 1 :]
     return None
-
-
-def _wait_for_goodbye(frames: Frames) -> None:
-    """Wait until what was said is passed on: with the end of the task, the node forgets its terminal."""
-    until = time.monotonic() + _LAST_WORDS
-    while (left := until - time.monotonic()) > 0:
-        if not select.select([frames.channel], [], [], left)[0] or frames.hear() is None:
-            return
