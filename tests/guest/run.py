@@ -2,7 +2,8 @@
 
 The guest is a kernel of Debian and a few of its modules; its files are those of this machine, which it can
 read and not change.  The processor is emulated, so that it runs anywhere, some twenty times slower.
-Usage:  run.py [argument of pytest ...]      Exit status: that of pytest; 0 also when no guest can be had.
+Usage:  run.py [argument of pytest ...]      Exit status: that of pytest; 0 also when no guest can be had;
+2 where it could not see the repository.
 """
 
 import gzip
@@ -18,6 +19,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[2]
 KEPT = Path(os.environ.get("HEADNODE_GUEST", Path.home() / ".cache" / "headnode-guest"))
 TESTS = ("tests/live/test_node_limits.py", "tests/live/test_delegated_groups.py")
+ANEW = ("/dev", "/run", "/tmp")  # places that the guest has for itself
 PATIENCE = 5400  # seconds
 EMULATOR = "qemu-system-x86_64"
 PACKAGES = {EMULATOR: "qemu-system-x86", "cpio": "cpio", "busybox": "busybox-static", "dpkg-deb": "dpkg"}
@@ -58,6 +60,12 @@ class NoGuest(Exception):
 
 def main(arguments: list[str]) -> int:
     """Run pytest in the guest; return its exit status."""
+    if hidden := next((place for place in ANEW if REPOSITORY.is_relative_to(place)), None):
+        print(
+            f"the guest has a {hidden} of its own, so it does not see {REPOSITORY}: clone it elsewhere",
+            file=sys.stderr,
+        )
+        return 2
     try:
         _check_programs()
         kernel = _kernel()
