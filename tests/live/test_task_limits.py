@@ -2,6 +2,7 @@
 
 import os
 import resource
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +11,11 @@ import pytest
 from agent_scene import JOB, Scene
 
 from headnode.adapters.nodes import messages as m
+from headnode.adapters.processes.attempts import Attempt
+from headnode.adapters.processes.endings_by_limit import by_limit
 from headnode.adapters.processes.limits import _ITEMS, CannotSet, asked
 from headnode.adapters.processes.memory import Memory
+from headnode.adapters.processes.spawning import Program
 from headnode.core.model.job import JobSpec
 from headnode.core.model.limits import LIMITS, ResourceLimit
 from headnode.core.model.task import TaskSpec
@@ -26,11 +30,11 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
         yield scene
 
 
-def run(scene: Scene, command: str, *limits: ResourceLimit) -> m.Result:
+def run(scene: Scene, command: str, *limits: ResourceLimit, attempt: int = 1) -> m.Result:
     """Run one task with these limits; return how it ended."""
     scene.job(command, resource_limits=limits)
-    scene.head.run(1, (1, 1))
-    return scene.head.result(1)
+    scene.head.run(1, (1, attempt))
+    return scene.head.result(1, attempt=attempt)
 
 
 def test_the_model_and_the_node_know_the_same_limits() -> None:
@@ -92,6 +96,18 @@ def test_a_program_that_ignores_the_soft_limit_is_killed_at_the_hard_one_by_name
     ended = run(scene, stubborn, ResourceLimit("cpu", 1, 2))
     assert (ended.signal, ended.exit_code) in ((9, None), (None, 137))
     assert "killed by the system: it reached its limit 'cpu'" in ended.message
+
+
+@pytest.mark.parametrize(("seconds", "named"), [(2.0, True), (1.63, True), (1.0, False)])
+def test_a_kill_at_the_hard_limit_is_named_though_the_system_tells_of_less_time_than_it_counts(
+    seconds: float, named: bool
+) -> None:
+    """On a virtual machine that shares its processors, 1.63 s were told of who was killed after two."""
+    program = Program(["spin"], {}, "/", "", "", "", "", limits=(("cpu", 1, 2),))
+    for status in (signal.SIGKILL, (128 + signal.SIGKILL) << 8):  # its own end, and that of a shell's child
+        attempt = Attempt((1, 1, 1), "", program, None)
+        attempt.usage = (status, seconds, 0.0, 0)
+        assert ("it reached its limit 'cpu', 2 s" in by_limit(attempt)) is named
 
 
 def test_a_file_that_grows_too_large_is_named(scene: Scene) -> None:
@@ -207,9 +223,12 @@ def test_a_user_who_asks_for_more_than_the_node_allows_is_told_and_one_who_asks_
 
 
 def test_memory_is_averaged_over_the_time_a_task_runs_with_all_its_processes(scene: Scene) -> None:
-    hold = 'x = b"x" * 60_000_000; import time; time.sleep(2.5)'
-    ended = run(scene, f"{PYTHON} '{hold}' & {PYTHON} '{hold}'; wait")
-    assert ended.exit_code == 0
+    for attempt, seconds in enumerate((2.5, 10, 40), 1):  # on a busy machine they come late to their memory
+        hold = f'x = b"x" * 60_000_000; import time; time.sleep({seconds})'
+        ended = run(scene, f"{PYTHON} '{hold}' & {PYTHON} '{hold}'; wait", attempt=attempt)
+        assert ended.exit_code == 0
+        if ended.average_memory > 115_000:
+            break
     assert 115_000 < ended.average_memory <= ended.peak_memory < 200_000
 
 
@@ -236,10 +255,14 @@ def test_looks_come_more_and_more_rarely_unless_a_limit_must_be_kept() -> None:
 def test_the_average_is_below_the_peak_of_a_task_that_grows_and_processes_left_alone_count(
     scene: Scene,
 ) -> None:
-    grow = f"{PYTHON} 'import time; time.sleep(1.9); x = b\"x\" * 80_000_000; time.sleep(2)'"
-    ended = run(scene, f"({grow} &); sleep 3.4")
-    assert ended.exit_code == 0
-    assert 80_000 < ended.peak_memory < 120_000
+    for attempt, slow in enumerate((1, 4, 16), 1):  # looks are late on a busy machine, and programs, too
+        grow = f'import time; time.sleep({1.9 * slow}); x = b"x" * 80_000_000; time.sleep({2 * slow})'
+        ended = run(scene, f"({PYTHON} '{grow}' &); sleep {3.4 * slow}", attempt=attempt)
+        assert ended.exit_code == 0
+        assert ended.peak_memory < 120_000
+        if ended.peak_memory > 80_000 and 15_000 < ended.average_memory < 75_000:
+            break
+    assert ended.peak_memory > 80_000
     assert 15_000 < ended.average_memory < 75_000
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from headnode.adapters.processes.attempts import Attempt
 
 _SHELLS_ADD = 128  # a shell tells by this exit status and the number that a signal ended its program
-_NEARLY = 0.9  # of the limit: times that are told are a little behind those that are kept
+_MOST_OF = 0.6  # of the limit: what the system counts by its ticks, and kills for, is more than what it tells
 _SIGNALS = {signal.SIGXCPU: "cpu", signal.SIGXFSZ: "fsize"}
 _COUNTS = {"cpu": "{} s of processor time", "fsize": "{} bytes in a file"}
 
@@ -29,7 +29,7 @@ def by_limit(attempt: Attempt) -> str:
                 f"a process of the task was ended by {what.name}: it reached its limit {_told(attempt, name)}"
             )
     hard = max((limit for limit in _of(attempt, "cpu") if limit >= 0), default=None)
-    if hard is not None and user + system >= _NEARLY * hard and _killed(status):
+    if hard is not None and user + system >= _MOST_OF * hard and _killed(status):
         told = _told(attempt, "cpu", max)
         return f"a process of the task was killed by the system: it reached its limit {told}"
     return ""
