@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,8 @@ class Victim:
     def kill_agent(self) -> None:
         """Kill the agent, if there is one just now; the head starts another."""
         for pid in self._agents():
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # one whose head is gone may have ended by itself
+                os.kill(pid, signal.SIGKILL)
 
     def _agents(self) -> Iterator[int]:
         for folder in Path("/proc").iterdir():

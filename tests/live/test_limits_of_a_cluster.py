@@ -11,7 +11,7 @@ from headnode.core.model.errors import HeadnodeError
 from heads import RealHead, real_head
 
 PYTHON = f"{sys.executable} -I -S -c"
-HOLD = f"{PYTHON} 'import time; x = bytearray(220 << 20); x[::4096] = x[1::4096]; time.sleep(1.2)'"
+HOLD = f"{PYTHON} 'import time; x = bytearray(220 << 20); x[::4096] = x[1::4096]; time.sleep({{}})'"
 AFFINITY = f"{PYTHON} 'import os; print(*sorted(os.sched_getaffinity(0)))'"
 HERE = sorted(os.sched_getaffinity(0))
 
@@ -26,11 +26,11 @@ def test_a_job_that_underestimates_its_memory_fails_and_says_so_unless_the_clust
     head: RealHead,
 ) -> None:
     asks = {"estimatedprocessmemory": "100"}
-    job = head.submit(HOLD, terms=asks)
+    job = head.submit(HOLD.format(60), terms=asks)
     assert head.wait(job)["state"] == "Failed"
     assert "needed more than the 100 MB that it asked for" in head.task(job)["message"]
     head.ask("set_params", values={"EnforceMemory": "no"})
-    job = head.submit(HOLD, terms=asks)
+    job = head.submit(HOLD.format(1.2), terms=asks)
     assert head.wait(job)["state"] == "Finished"
     assert head.task(job)["peak_memory"] > 220 * 1024
 

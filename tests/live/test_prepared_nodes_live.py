@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -116,7 +117,8 @@ def test_head_and_agents_killed_while_nodes_are_prepared_prepare_none_twice(
         head.process.send_signal(signal.SIGKILL)
         head.process.wait()
         for agent in processes(b"headnode.apps.agent", b"--state\0" + str(head.state).encode()):
-            os.kill(agent, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(agent, signal.SIGKILL)
         head.start_again()
     assert head.wait(job)["state"] == "Finished"
     words = [line.split()[0] for line in log.read_text().splitlines()]

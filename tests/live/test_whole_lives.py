@@ -6,15 +6,15 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_scene import alive
 
 from headnode.core.model.errors import HeadnodeError
-from heads import RealHead, real_head
+from heads import PATIENCE, RealHead, real_head
 
 IS_ROOT = os.geteuid() == 0
 
@@ -23,6 +23,16 @@ IS_ROOT = os.geteuid() == 0
 def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHead]:
     with real_head(tmp_path_factory.mktemp("head")) as running:
         yield running
+
+
+def until_said(log: Path, words: str) -> str:
+    """Return a command that waits until a line is in a file."""
+    return f"until grep -qx '{words}' {log}; do sleep 0.01; done"
+
+
+def until_there(path: Path) -> str:
+    """Return a command that waits until somebody has made a file."""
+    return f"until [ -e {path} ]; do sleep 0.01; done"
 
 
 def test_a_job_prints_and_its_output_is_kept(head: RealHead) -> None:
@@ -41,14 +51,16 @@ def test_a_task_flow_runs_in_order_and_two_of_its_four_tasks_side_by_side(
     head: RealHead, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
-    say = f"echo begin %NAME% >> {log}; sleep 0.2; echo end %NAME% >> {log}"
+    say = f"echo begin %NAME% >> {log}; sleep 0.1; echo end %NAME% >> {log}"
+    beside = f"echo begin %NAME% >> {log}; {until_said(log, 'begin two')}; {until_said(log, 'begin three')}"
+    beside = f"{beside}; echo end %NAME% >> {log}"
     job = head.ask(
         "submit_job",
-        terms={"numprocessors": "1-2"},
+        terms={"numprocessors": "1-2", "runtime": "0:01"},
         tasks=[
             {"name": "one", "command": say, "env": {"NAME": "one"}},
-            {"name": "two", "command": say, "env": {"NAME": "two"}, "depend": "one"},
-            {"name": "three", "command": say, "env": {"NAME": "three"}, "depend": "one"},
+            {"name": "two", "command": beside, "env": {"NAME": "two"}, "depend": "one"},
+            {"name": "three", "command": beside, "env": {"NAME": "three"}, "depend": "one"},
             {"name": "four", "command": say, "env": {"NAME": "four"}, "depend": "two,three"},
         ],
     )["job"]
@@ -85,11 +97,11 @@ def test_a_task_finds_the_variables_of_compute_cluster(head: RealHead) -> None:
 def test_a_task_over_its_run_time_fails_and_leaves_nothing_behind(head: RealHead, tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     command = f"setsid sleep 600 &amp; echo $! &gt; {pid}; sleep 600"
-    task = f'<Task CommandLine="{command}" RuntimeSeconds="1"/>'
+    task = f'<Task CommandLine="{command}" RuntimeSeconds="2"/>'
     job = head.ask("submit_job", jobfile=f"<Job><Tasks>{task}</Tasks></Job>")["job"]
     assert head.wait(job)["state"] == "Failed"
     assert "run time" in head.task(job)["message"]
-    assert not Path(f"/proc/{pid.read_text().strip()}").exists()
+    assert not alive(int(pid.read_text()))
 
 
 def test_canceling_a_job_ends_its_processes_and_says_so(head: RealHead) -> None:
@@ -113,11 +125,9 @@ def test_a_requeued_job_runs_again(head: RealHead, tmp_path: Path) -> None:
     count = tmp_path / "count"
     job = head.submit(f"echo x >> {count}; exec sleep 600")
     head.wait_for(job, "Running")
+    head.until(lambda: count.exists() and count.read_text() == "x\n")
     head.ask("requeue_job", job=job)
-    deadline = time.monotonic() + 20
-    while len(count.read_text().split()) < 2:
-        assert time.monotonic() < deadline, head.log()
-        time.sleep(0.02)
+    head.until(lambda: count.read_text() == "x\nx\n")
     head.ask("cancel_job", job=job, force=True)
     head.wait(job)
 
@@ -143,11 +153,13 @@ def test_what_cannot_be_started_fails_with_words_that_help(
 
 def test_tasks_outlive_head_and_agent(tmp_path: Path) -> None:
     with real_head(tmp_path) as head:
-        job = head.submit("sleep 1; echo survived; exit 5")
+        go = tmp_path / "go"
+        job = head.submit(f"{until_there(go)}; echo survived; exit 5")
         head.wait_for(job, "Running")
         head.kill()
         subprocess.run(["pkill", "-KILL", "-f", f"apps.agent.*{head.state}"], check=True)
         head.start_again()
+        go.touch()
         assert head.wait(job)["state"] == "Failed"
         task = head.task(job)
         assert (task["exit_code"], task["attempt"]) == (5, 1)
@@ -156,12 +168,15 @@ def test_tasks_outlive_head_and_agent(tmp_path: Path) -> None:
 
 def test_a_clean_stop_leaves_tasks_alone_and_the_next_head_learns_how_they_ended(tmp_path: Path) -> None:
     with real_head(tmp_path) as head:
-        job = head.submit("sleep 1; exit 4")
+        go, over = tmp_path / "go", tmp_path / "over"
+        job = head.submit(f"{until_there(go)}; touch {over}; exit 4")
         head.wait_for(job, "Running")
         assert head.ask("down")["running_tasks"] == 1
-        head.process.wait(10)
+        head.process.wait(PATIENCE)
         assert "Traceback" not in head.log()
         head.client.close()
+        go.touch()
+        head.until(over.exists)
         head.start_again()
         head.wait(job)
         assert head.task(job)["exit_code"] == 4
@@ -261,19 +276,21 @@ def test_hn_in_a_task_finds_the_head_that_runs_it(head: RealHead) -> None:
     assert head.ask("job", job=job)["job"]["progress"] == 40
 
 
-def test_a_task_added_to_a_running_job_runs_there(head: RealHead) -> None:
-    job = head.submit("sleep 0.5", terms={"numprocessors": "1"})
+def test_a_task_added_to_a_running_job_runs_there(head: RealHead, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    job = head.submit(until_there(go), terms={"numprocessors": "1"})
     head.wait_for(job, "Running")
     head.ask("add_tasks", job=job, tasks=[{"command": "echo added"}])
+    go.touch()
     assert head.wait(job)["state"] == "Finished", head.task(job, 2)["message"]
     assert head.output(job, 2) == "added\n"
 
 
 def test_a_longer_run_time_limit_reaches_a_job_that_runs(head: RealHead) -> None:
-    text = '<Job RuntimeSeconds="2"><Tasks><Task CommandLine="sleep 3"/></Tasks></Job>'
+    text = '<Job RuntimeSeconds="3"><Tasks><Task CommandLine="sleep 3.5"/></Tasks></Job>'
     job = head.ask("submit_job", jobfile=text)["job"]
     head.wait_for(job, "Running")
-    head.ask("modify_job", job=job, terms={"runtime": "5"})
+    head.ask("modify_job", job=job, terms={"runtime": "5"})  # minutes
     assert head.wait(job)["state"] == "Finished", head.task(job)["message"]
 
 
