@@ -29,6 +29,8 @@ _CLOSED = MappingProxyType(
     }
 )
 """Why a node takes no new work; empty: it does."""
+_THERE = (NodeState.READY, NodeState.PAUSED)
+"""A drain keeps out administrators' jobs, too, which may start on a paused node: of both it is told."""
 
 
 class Picture:
@@ -180,9 +182,9 @@ def _as_reserved(before: NodeView, now: NodeView) -> bool:
 def _closed(node: NodeRecord, now: Instant) -> str:
     """Return why a node takes nothing new at all; what closes it later is not told."""
     drain = node.drain
-    if node.state is not NodeState.READY or drain is None or drain.closes > now:
+    if node.state not in _THERE or drain is None or drain.closes > now:
         return _CLOSED[node.state]
-    if drain.cause == "hook":
+    if drain.cause in ("hook", "agent"):
         return drain.reason
     who = f"drained by {drain.by}" if drain.cause == "asked" else "its health check failed"
     return f"{who}: {drain.reason}" if drain.reason else who

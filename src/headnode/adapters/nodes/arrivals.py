@@ -6,12 +6,14 @@ import socket
 from collections.abc import Callable
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from headnode.adapters.identity.peer import peer_ids
 from headnode.adapters.nodes import messages as m
 from headnode.adapters.nodes.framing import read_frame
 from headnode.adapters.nodes.link import PATIENCE
 from headnode.core.lifecycle.cluster import Cluster
-from headnode.core.model.node import NodeState
+from headnode.core.model.node import NodeFacts, NodeState
 
 
 class Shown(NamedTuple):
@@ -52,10 +54,24 @@ class Arrivals:
                 del self._arriving[shown.node]
 
 
+def misunderstanding(protocol: int) -> str:
+    """Return why nobody who speaks this protocol is understood; empty when he is."""
+    if m.OLDEST <= protocol <= m.PROTOCOL:
+        return ""
+    spoken = f"this head speaks protocols {m.OLDEST} to {m.PROTOCOL}, not {protocol}"
+    where = "on the head node first" if protocol > m.PROTOCOL else "on this node"
+    return f"{spoken}; update Headnode {where}"
+
+
+def facts_of(greeting: m.Hello | m.Join) -> NodeFacts:
+    """Return what a machine says of itself, with what the protocol of its agent says of that."""
+    return replace(greeting.facts, hooks=greeting.protocol >= m.HOOKS_SINCE)
+
+
 def refusal(hello: m.Hello, shown: Shown | None) -> str:
     """Return why somebody may not be a node, whatever the cluster says; empty when nothing is wrong."""
-    if hello.protocol != m.PROTOCOL:
-        return f"this head speaks protocol {m.PROTOCOL}, not {hello.protocol}"
+    if why_not := misunderstanding(hello.protocol):
+        return why_not
     if shown is not None and shown.node != hello.facts.name:
         return f"the certificate is that of node {shown.node!r}"
     return ""

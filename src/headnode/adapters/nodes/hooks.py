@@ -42,3 +42,12 @@ def cleaned_on(cluster: Cluster, node: str) -> set[JobId]:
         for job in cluster.holders.get(node, ())
         if (run := cluster.jobs[job].run) is not None and node in run.cleaning
     }
+
+
+def unready_on(cluster: Cluster, node: str) -> set[JobId]:
+    """Return the jobs that wait for a node to say that it is ready for them."""
+    return {
+        job
+        for job in cluster.holders.get(node, ())
+        if (run := cluster.jobs[job].run) is not None and node in run.unready
+    }

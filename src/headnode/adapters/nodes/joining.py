@@ -9,6 +9,7 @@ import msgspec
 
 from headnode.adapters.identity.authority import Authority
 from headnode.adapters.nodes import messages as m
+from headnode.adapters.nodes.arrivals import facts_of, misunderstanding
 from headnode.adapters.nodes.encryption import is_client, peer_of
 from headnode.adapters.nodes.framing import frame, read_frame
 from headnode.core.lifecycle import commands as c
@@ -105,11 +106,11 @@ class Door:
 
         Raises:  what refuses it.
         """
-        if message.protocol != m.PROTOCOL:
-            return m.Goodbye(reason=f"this head speaks protocol {m.PROTOCOL}, not {message.protocol}")
+        if why_not := misunderstanding(message.protocol):
+            return m.Goodbye(reason=why_not)
         name = message.facts.name
         certificate, key = self._authority.vouch_for(message.request, name)
-        admit = c.AdmitNode(digest=digest_of(message.secret), facts=message.facts, key=key)
+        admit = c.AdmitNode(digest=digest_of(message.secret), facts=facts_of(message), key=key)
         events = await self._ask(admit)
         log.info("node %s joined", name)
         pending = any(isinstance(event, e.NodeRegistered) and not event.approved for event in events)

@@ -22,8 +22,8 @@ _encoder = msgspec.msgpack.Encoder()
 class Link:
     """One node's connection."""
 
-    def __init__(self, node: str, writer: asyncio.StreamWriter) -> None:
-        self.node = node
+    def __init__(self, node: str, writer: asyncio.StreamWriter, protocol: int = m.PROTOCOL) -> None:
+        self.node, self.protocol = node, protocol
         self._writer = writer
         self.heard = time.monotonic()  # when it said something last
         self.opened: dict[JobId, int] = {}  # the mark of what was said last of each open job
@@ -35,7 +35,12 @@ class Link:
         )
 
     def send(self, message: m.FromHead) -> None:
-        """Send a message; a connection that is going down loses it, and reconciling sends it again."""
+        """Send a message; a connection that is going down loses it, and reconciling sends it again.
+
+        An agent that is too old for it does not hear it.
+        """
+        if m.SINCE.get(type(message), 0) > self.protocol:
+            return
         self.send_encoded(_encoder.encode(message))
 
     def send_encoded(self, message: bytes) -> None:
@@ -89,6 +94,8 @@ class Link:
 
         Raises:  Unavailable ``node-away`` when the node does not answer.
         """
+        if self.protocol < m.SINCE[m.ListOutput]:
+            return ()
         self._asked += 1
         answer = await self._answer_to(m.ListOutput(self._asked, after, most))
         return answer.jobs if isinstance(answer, m.OutputListed) else ()

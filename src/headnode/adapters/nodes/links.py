@@ -10,9 +10,9 @@ import msgspec
 from msgspec.structs import replace
 
 from headnode.adapters.nodes import messages as m
-from headnode.adapters.nodes.arrivals import Arrivals, Shown, may_join, refusal
+from headnode.adapters.nodes.arrivals import Arrivals, Shown, facts_of, may_join, refusal
 from headnode.adapters.nodes.framing import read_frame
-from headnode.adapters.nodes.hooks import cleaned_on
+from headnode.adapters.nodes.hooks import cleaned_on, unready_on
 from headnode.adapters.nodes.keeping_alive import keep_alive
 from headnode.adapters.nodes.link import Link
 from headnode.adapters.nodes.reconciling import (
@@ -29,6 +29,7 @@ from headnode.adapters.nodes.tables import check_text
 from headnode.adapters.nodes.telling import Telling, told_now
 from headnode.adapters.nodes.whereabouts import Whereabouts
 from headnode.core.lifecycle import commands as c
+from headnode.core.lifecycle import deciding_drains as drains
 from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.model.errors import HeadnodeError, NotAllowed, Unavailable
@@ -144,7 +145,7 @@ class NodeLinks:
         hello = _decoder.decode(first) if first is not None else None
         if not isinstance(hello, m.Hello):
             return None
-        link = Link(hello.facts.name, writer)
+        link = Link(hello.facts.name, writer, hello.protocol)
         if why_not := refusal(hello, shown):
             link.send(m.Goodbye(reason=why_not))
             return None
@@ -153,7 +154,8 @@ class NodeLinks:
             kept = tuple(
                 (each.job, each.task, each.instance, each.attempt) for each in (*hello.live, *hello.ended)
             )
-            await self._ask(c.RegisterNode(facts=hello.facts, approved=shown is None, key=key, kept=kept))
+            facts = facts_of(hello)
+            await self._ask(c.RegisterNode(facts=facts, approved=shown is None, key=key, kept=kept))
         except NotAllowed as error:
             link.send(m.Goodbye(reason=str(error)))
             raise
@@ -245,6 +247,10 @@ class NodeLinks:
         ):
             link.ask_for_table()
         self._learn_launched(link, _of_tasks(heartbeat.launched))
+        if link.protocol < m.HOOKS_SINCE:
+            for job in unready_on(cluster, link.node):
+                report = c.ReportHook(node=link.node, job=job, hook=c.OLD_AGENT, said=drains.OLD_AGENT)
+                self._report(report, link, None)
         lease = Settings(cluster.parameters).lease()
         self.leases[link.node] = max(heartbeat.lease, lease)
         link.send(m.Heard(number=heartbeat.number, lease=lease, now=told_now()))

@@ -13,7 +13,8 @@ from headnode.core.lifecycle.events import Place
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId, Seconds
 
-PROTOCOL = 1
+PROTOCOL = 2
+OLDEST = 1  # that is still spoken: it has no hooks, and does not know what `SINCE` has
 LARGEST_MESSAGE = 64 * 1024 * 1024  # bytes, of the head: a description may be long
 LARGEST_REPORT = 8 * 1024 * 1024  # bytes, of an agent
 LARGEST_GREETING = 256 * 1024  # bytes, of somebody who was not let in yet
@@ -469,6 +470,10 @@ class Goodbye(Message, frozen=True):
 
     reason: str = ""
 
+
+SINCE: dict[type[Message], int] = {LaunchesOver: 2, HookHeard: 2, ListOutput: 2, RemoveOutput: 2}
+"""What the head may say only to agents that speak this protocol, or a later one: others would hang up."""
+HOOKS_SINCE = 2
 
 FromStranger = AskAuthority | Join
 ToStranger = AuthorityIs | Joined | Goodbye

@@ -430,6 +430,10 @@ class ReportClosed(Command, frozen=True):
     job: JobId
 
 
+OLD_AGENT = "old agent"
+"""In place of a hook: a node that never says that it is ready for a job, because its agent knows no hooks."""
+
+
 class ReportHook(Command, frozen=True):
     """Node: the prolog or the epilog (`hook`) of the job failed here; `said` is why."""
 

@@ -1,23 +1,29 @@
-"""Decide which nodes close: because an administrator says so, or their health check.
+"""Decide which nodes close: because an administrator says so, their health check, or the age of their agent.
 
 Whoever runs there goes on, unless the node is taken offline by force.  Each cause is lifted by itself: an
 administrator's drain outlasts a health check that is well again.  To resume a node lifts both; a check that
-still fails closes it again.
+still fails closes it again.  An agent that knows no hooks keeps its node closed while the site has some.
 
 Source: HPC Pack, node offline without ``/force``: running tasks finish, no new ones start; with it they are
 canceled.
 """
+
+from collections.abc import Mapping
 
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.deciding_vacating import vacated
 from headnode.core.lifecycle.events import Event
+from headnode.core.lifecycle.hook_settings import has_hooks
 from headnode.core.lifecycle.permission import must_administer
 from headnode.core.lifecycle.records import LONGEST_REASON, Drain, NodeRecord
-from headnode.core.model.errors import BadRequest
+from headnode.core.model.errors import BadRequest, WrongState
+from headnode.core.model.node import NodeFacts, NodeState
 from headnode.core.model.quantities import NEVER, Instant
 from headnode.core.model.user import User
+
+OLD_AGENT = "its agent is older than the hooks of this cluster and runs none: update Headnode there"
 
 
 def drain(cluster: Cluster, command: c.DrainNode, now: Instant) -> list[Event]:
@@ -78,10 +84,34 @@ def health(cluster: Cluster, command: c.ReportHealth, now: Instant) -> list[Even
     return [e.NodeDrained(at=now, node=command.node, closes=closes, cause="health", reason=reason)]
 
 
+def by_age(
+    known: NodeRecord | None, facts: NodeFacts, parameters: Mapping[str, str | None], now: Instant
+) -> list[Event]:
+    """Close a node whose agent cannot do what these parameters ask of it, and open it when it can."""
+    closed = known is not None and _of("agent", known) is not None
+    unfit = has_hooks(parameters) and not facts.hooks
+    if unfit == closed:
+        return []
+    if closed:
+        return [e.NodeDrainLifted(at=now, node=facts.name, cause="agent")]
+    return [e.NodeDrained(at=now, node=facts.name, closes=now, cause="agent", reason=OLD_AGENT)]
+
+
 def lifted(known: NodeRecord, by: User, now: Instant) -> list[Event]:
-    """Return what lets a node stay open, whoever closed it."""
-    name = known.facts.name
-    return [e.NodeDrainLifted(at=now, node=name, cause=each.cause, by=by.name) for each in known.drains]
+    """Return what lets a node stay open, whoever closed it.
+
+    Raises:  WrongState ``old-agent`` where only the age of its agent closes it: nobody can lift that.
+    """
+    name, causes = known.facts.name, [each.cause for each in known.drains]
+    if causes == ["agent"] and known.state is NodeState.READY:
+        raise WrongState(
+            code="old-agent",
+            what=f"node {name!r} stays drained: its agent is older than the hooks of this cluster",
+            fix="update Headnode on the node, or clear PrologProgram, EpilogProgram and NodeFilterDirectory",
+        )
+    return [
+        e.NodeDrainLifted(at=now, node=name, cause=cause, by=by.name) for cause in causes if cause != "agent"
+    ]
 
 
 def _of(cause: e.DrainCause, known: NodeRecord) -> Drain | None:

@@ -7,10 +7,11 @@ from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.arrows import NODE_ARROWS
 from headnode.core.lifecycle.cluster import Cluster
-from headnode.core.lifecycle.deciding_drains import lifted
+from headnode.core.lifecycle.deciding_drains import by_age, lifted
 from headnode.core.lifecycle.deciding_losses import rebooted
 from headnode.core.lifecycle.deciding_vacating import vacated
 from headnode.core.lifecycle.events import Event
+from headnode.core.lifecycle.hook_settings import HOOKS
 from headnode.core.lifecycle.permission import must_administer
 from headnode.core.model.errors import BadRequest, NotAllowed, WrongState
 from headnode.core.model.node import NodeFacts, NodeState
@@ -28,8 +29,9 @@ def register(cluster: Cluster, command: c.RegisterNode, now: Instant) -> list[Ev
             what=f"who calls itself node {name!r} is not known by that name here",
             fix="join again with a new invitation: hn node invite",
         )
+    aged = by_age(known, command.facts, cluster.parameters, now)
     if known is None:
-        return [e.NodeRegistered(at=now, facts=command.facts, approved=command.approved)]
+        return [e.NodeRegistered(at=now, facts=command.facts, approved=command.approved), *aged]
     events: list[Event] = []
     if known.facts != known.with_settings(command.facts):
         events.append(e.NodeRegistered(at=now, facts=command.facts))
@@ -38,6 +40,7 @@ def register(cluster: Cluster, command: c.RegisterNode, now: Instant) -> list[Ev
     elif command.facts.processors < known.facts.processors:
         message = f"node {name} came back with {command.facts.processors} processors"
         events += vacated(cluster, name, command.facts.processors, message, now)
+    events += aged
     if known.state in (NodeState.UNREACHABLE, NodeState.LOST_PAUSED):
         events.append(e.NodeReachable(at=now, node=name))
     return events
@@ -114,4 +117,11 @@ def set_parameter(cluster: Cluster, command: c.SetParameter, now: Instant) -> li
     if cluster.parameters.get(command.name) == command.value:
         return []
     by = command.by
-    return [e.ParameterSet(at=now, name=command.name, value=command.value, by=by.name, origin=by.origin)]
+    events: list[Event] = [
+        e.ParameterSet(at=now, name=command.name, value=command.value, by=by.name, origin=by.origin)
+    ]
+    if command.name in HOOKS:
+        parameters = {**cluster.parameters, command.name: command.value}
+        for known in cluster.nodes.values():
+            events += by_age(known, known.facts, parameters, now)
+    return events

@@ -409,8 +409,9 @@ class NodeResumed(NodeFact, frozen=True, gc=False):
     by: str = ""
 
 
-DrainCause = Literal["asked", "health", "hook"]
-"""Who lets a node drain: an administrator, its health check, or a prolog or an epilog that failed."""
+DrainCause = Literal["asked", "health", "hook", "agent"]
+"""Who lets a node drain: an administrator, its health check, a prolog or an epilog that failed, or the age
+of its agent."""
 
 
 class NodeDrained(NodeFact, frozen=True, gc=False):

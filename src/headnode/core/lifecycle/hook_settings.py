@@ -1,5 +1,7 @@
 """What a site does on nodes around jobs: cluster parameters that the rules of jobs depend on."""
 
+from collections.abc import Mapping
+
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.model.quantities import Seconds
 
@@ -13,11 +15,18 @@ MARGIN = 60.0
 
 _BEFORE = ("PrologProgram", "NodeFilterDirectory")
 _AFTER = ("EpilogProgram", "NodeFilterDirectory")
+HOOKS = frozenset((*_BEFORE, *_AFTER))
+"""The parameters that name what nodes run."""
 
 
 def readies_nodes(cluster: Cluster) -> bool:
     """Whether nodes do something before a job that comes to them may start anything there."""
     return any(cluster.parameters.get(name) for name in _BEFORE)
+
+
+def has_hooks(parameters: Mapping[str, str | None]) -> bool:
+    """Whether a site with these parameters does anything around jobs."""
+    return any(parameters.get(name) for name in HOOKS)
 
 
 def cleans_nodes(cluster: Cluster) -> bool:

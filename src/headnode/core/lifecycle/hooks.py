@@ -37,14 +37,17 @@ def cleaned(cluster: Cluster, command: c.ReportClosed, now: Instant) -> list[Eve
 def failed(cluster: Cluster, command: c.ReportHook, now: Instant) -> list[Event]:
     """A hook failed: the node takes no new jobs, and a job for which it is not ready goes on without it.
 
-    A job that needs the node goes back to the queue; that does not count as one of its returns.
+    A job that needs the node goes back to the queue; that does not count as one of its returns.  The same
+    becomes of a job whose node has an agent that knows no prolog: that closes the node by itself.
     """
     if command.node not in cluster.nodes:
         return []
-    reason = f"the {command.hook} of job {command.job} failed: {command.said}"
-    events: list[Event] = _drained(cluster, command.node, reason, now)
+    events: list[Event] = []
+    if command.hook != c.OLD_AGENT:
+        reason = f"the {command.hook} of job {command.job} failed: {command.said}"
+        events = _drained(cluster, command.node, reason, now)
     record = cluster.jobs.get(command.job)
-    if command.hook != "prolog" or record is None or record.run is None:
+    if command.hook not in ("prolog", c.OLD_AGENT) or record is None or record.run is None:
         return events
     run = record.run
     if not record.state.is_active or command.node not in run.unready or command.node not in run.places:

@@ -97,8 +97,11 @@ def _oversubscribed(node: "Mapping[str, Any]") -> str:
     )
 
 
+_BY = {"health": "by its health check", "hook": "by a hook", "agent": "by the age of its agent"}
+
+
 def _drain(drain: "Mapping[str, Any]") -> str:
-    who = {"health": "by its health check", "hook": "by a hook"}.get(drain["cause"], f"by {drain['by']}")
+    who = _BY.get(drain["cause"]) or f"by {drain['by']}"
     said = f"from {instant(drain['closes'])} on, {who}"
     said = f"{said}, by force" if drain.get("force") else said
     return f"{said}: {drain['reason']}" if drain["reason"] else said
