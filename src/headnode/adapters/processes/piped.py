@@ -4,6 +4,7 @@ Standard library only: this is loaded by the shepherd factory, and by tasks that
 """
 
 import errno
+import fcntl
 import os
 import select
 import signal
@@ -43,7 +44,8 @@ class Piped:
             os.close(file)
         self._unread, self._no_more = bytearray(), False
         self._streams = {output: OUTPUT, error: ERROR}
-        os.set_blocking(self._stdin, False)
+        for file in (self._stdin, *self._streams):
+            os.set_blocking(file, False)
         self._end = os.pidfd_open(self._process)
         self._status: int | None = None
 
@@ -78,19 +80,35 @@ class Piped:
             self._hear(event)
         elif descriptor == self._end:
             self._status = self.reap()
+            self._take_its_last()
         elif descriptor == self._stdin:
             self._feed()
         elif descriptor in self._streams:
-            data = os.read(descriptor, CHUNK)
-            if data:
-                self._frames.say(self._streams[descriptor], data)
-            else:
-                del self._streams[descriptor]
-                os.close(descriptor)
+            self._tell(descriptor)
 
     def reap(self) -> int:
         """Reap the command, which has ended; return its status as `os.waitpid` says it."""
         return os.waitpid(self._process, 0)[1]
+
+    def _take_its_last(self) -> None:
+        """Take what it wrote before its end, however slow its reader: only what it left behind must hurry."""
+        for stream in list(self._streams):
+            taken, held = 0, fcntl.fcntl(stream, fcntl.F_GETPIPE_SZ)
+            while taken < held and (size := self._tell(stream)):
+                taken += size
+
+    def _tell(self, stream: int) -> int:
+        """Pass on what was written; return how many bytes."""
+        try:
+            data = os.read(stream, CHUNK)
+        except BlockingIOError:
+            return 0
+        if data:
+            self._frames.say(self._streams[stream], data)
+        else:
+            del self._streams[stream]
+            os.close(stream)
+        return len(data)
 
     def _hear(self, event: int) -> None:
         if event & select.POLLOUT:

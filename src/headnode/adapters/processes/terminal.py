@@ -35,6 +35,7 @@ from headnode.adapters.processes.piped import ANSWERED_AS_USUAL, Piped, exit_sta
 _UTF8 = 0o40000  # IUTF8: erasing a character erases all its bytes
 _END_OF_FILE = b"\x04"
 _LINGER = 0.3  # seconds for the output of what a program left behind, after its own end
+_HELD = 64 * 1024  # bytes that a terminal holds, or less
 _GRACE = 5.0  # seconds that a program has to end when its terminal is gone
 _PATIENCE = 300.0  # seconds until somebody must have come to a terminal that waits
 _PAUSE = 0.2  # seconds between two attempts to reach the agent
@@ -82,6 +83,7 @@ class Terminal:
                         return self._hang_up()
                 elif descriptor == self._end:
                     self._status = os.waitpid(self._process, 0)[1]
+                    self._take_its_last()
                     until = time.monotonic() + _LINGER
                 elif event & select.POLLOUT:
                     self._feed()
@@ -133,11 +135,18 @@ class Terminal:
         except OSError:  # nobody reads any more
             self._unread.clear()
 
-    def _tell(self) -> None:
+    def _take_its_last(self) -> None:
+        """Take what it wrote before its end, however slow its reader: only what it left behind must hurry."""
+        taken = 0
+        while self._reads and taken < _HELD and (size := self._tell()):
+            taken += size
+
+    def _tell(self) -> int:
+        """Pass on what was written; return how many bytes."""
         try:
             data = os.read(self._master, CHUNK)
         except BlockingIOError:
-            return
+            return 0
         except OSError as error:
             if error.errno != errno.EIO:
                 raise
@@ -145,6 +154,7 @@ class Terminal:
         self._reads = bool(data)
         if data:
             self._frames.say(OUTPUT, data)
+        return len(data)
 
     def _resize(self, rows: str, columns: str) -> None:
         size = struct.pack("HHHH", min(int(rows), 9999), min(int(columns), 9999), 0, 0)
