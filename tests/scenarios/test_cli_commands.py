@@ -552,3 +552,27 @@ def test_jobs_are_suspended_resumed_held_and_released(tmp_path: Path) -> None:
         {"do": "release_job", "job": 9, "name": "data"},
         {"do": "release_job", "job": 9, "all": True},
     ]
+
+
+def test_a_job_that_starts_while_it_is_explained_is_explained_as_it_is(tmp_path: Path) -> None:
+    words = {
+        "policy": "easy",
+        "ahead": 0,
+        "not_before": None,
+        "behind": None,
+        "expected": None,
+        "deadline": None,
+    }
+    words |= {"reservation": None, "refused": None, "searched": False, "cut": False, "would_start": []}
+    lists: dict[str, Any] = {key: [] for key in ("reasons", "jobs_ahead", "changes", "tasks", "dependencies")}
+    waits = {"why": "processors", "text": "needs 8 processors", "what": ""}
+    queued = {"job": 7, "name": "", "state": "Queued", **words, **lists, "reasons": [waits]}
+    told = iter([queued, {**queued, "state": "Running", "reasons": []}])
+    script: dict[str, Any] = {
+        "explain_job": lambda _: next(told),
+        "job": {"job": job(7, "Running", allocation=[])},
+    }
+    with ScriptedHead(tmp_path, script):
+        done = hn("job", "explain", "7", state=tmp_path)
+    assert "has been running" in done.stdout, done.stderr
+    assert "needs 8 processors" not in done.stdout

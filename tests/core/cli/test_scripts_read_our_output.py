@@ -156,3 +156,27 @@ def test_a_terminal_folds_sentences_and_loses_no_word_of_them(width: int | None)
     assert told in " ".join(table.split())
     assert "…" not in table
     assert width is None or max(map(len, table.splitlines())) <= width
+
+
+def test_a_narrow_terminal_shows_why_each_job_waits() -> None:
+    why = "needs 8 processors; at most 3 processors on 2 nodes would fit now"
+    rows = [job_screen.row(job(7, name="wide", pending_reason=why)), job_screen.row(job(12, "Running"))]
+    sheet = Sheet(
+        "Id", rows, rows, columns=job_screen.COLUMNS, widths=job_screen.WIDTHS, prose=True, trailer="2 jobs"
+    )
+    lines = as_table(sheet, 80).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert why in " ".join(" ".join(lines).split())
+    assert [line.split()[0] for line in lines if line[:1].isdigit()] == ["7", "12", "2"]
+
+
+def test_the_blanks_between_columns_go_first_on_a_narrow_terminal() -> None:
+    rows = [{"A": "x", "B": "y"}]
+    sheet = Sheet("A", rows, rows, columns=("A", "B"), widths={"A": 30})
+    assert as_table(sheet, 20).splitlines() == ["A B", "- -", "x y"]
+    assert as_table(sheet).splitlines()[2] == "x" + " " * 30 + "y"
+
+
+def test_what_follows_a_table_is_folded_and_not_cut() -> None:
+    sheet = Sheet("A", [{"A": "x"}], None, columns=("A",), trailer="four jobs are\nall that there are here")
+    assert as_table(sheet, 12).splitlines()[3:] == ["", "four jobs", "are", "all that", "there are", "here"]

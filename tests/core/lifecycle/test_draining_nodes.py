@@ -59,6 +59,15 @@ def test_a_drained_node_takes_no_new_jobs_says_why_and_runs_what_it_has_to_the_e
     world.check_replay()
 
 
+def test_of_a_node_that_is_paused_and_drained_the_drain_is_told_which_nobody_passes() -> None:
+    world = World(1)
+    world.do(c.ChangeNode(by=ROOT, node="node1", wish="pause"))
+    waits = world.submit(TASK)
+    assert reasons(world, waits)[-1].endswith("paused, but for administrators' jobs that name it")
+    drain(world, reason="new memory")
+    assert reasons(world, waits)[-1].endswith("drained by root: new memory")
+
+
 def test_until_the_date_starts_what_is_over_by_then_and_nothing_after_it() -> None:
     world = World(4)
     drain(world, after=600)

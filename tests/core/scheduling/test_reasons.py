@@ -36,6 +36,16 @@ def test_a_job_that_no_node_can_serve_is_told_why_of_each() -> None:
     ]
 
 
+def test_nodes_of_which_the_same_is_true_are_told_together() -> None:
+    many = {f"n{number}": node(f"n{number}", 8) for number in range(1, 201)} | {"b": node("b", 8)}
+    wish = asks(1, minimum_memory=64, excluded_nodes=("b",))
+    assert [reason.text for reason in never_fits(wish, many)] == [
+        "needs 1 processor; no node it may use has any",
+        "node 'b' is excluded by the job",
+        "each of n[1-200] has 0 MB of memory; the job wants at least 64",
+    ]
+
+
 def test_a_job_that_names_nodes_wrongly_is_told_which() -> None:
     assert told(1, required_nodes=("c",)) == ["there is no node 'c'"]
     assert told(1, required_nodes=("B",), excluded_nodes=("b",)) == ["node 'b' is excluded by the job"]

@@ -135,7 +135,7 @@ def _recall_last_job(asked: "Asked", positionals: int | None) -> None:
 def _help(words: "Sequence[str]") -> int:
     from headnode.apps.cli.help import help_on
 
-    sys.stdout.write(help_on([word for word in words if word]))
+    sys.stdout.write(help_on([word for word in words if word], _terminal_width()))
     return 0
 
 

@@ -10,7 +10,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-WIDTH = 100  # columns
+WIDTH = 100  # columns, where the terminal is not narrower
+NARROWEST = 60  # columns
 INTRODUCTION = "Headnode: a workload manager for compute clusters."
 SPELLINGS = (
     "Options have two spellings, /runtime:1:30 and --runtime 1:30, and come in any order before a program. "
@@ -19,19 +20,22 @@ SPELLINGS = (
 )
 
 
-def help_on(words: "Sequence[str]") -> str:
+def help_on(words: "Sequence[str]", terminal: int | None = None) -> str:
     """Return the page for the program, for a noun such as ``job``, or for one command.
 
+    `terminal`: the columns that there are; None where that is not known.
     Raises:  BadRequest ``usage`` when there is no such command.
     """
+    width = max(NARROWEST, min(terminal or WIDTH, WIDTH))
     if not words:
-        return _program()
+        return _program(width)
     if words[0] in NOUNS:
-        return _command(words[0], find(words[0], words[1])) if len(words) > 1 else _noun(words[0])
-    return _command("", find("", words[0]))
+        noun, *verb = words
+        return _command(noun, find(noun, verb[0]), width) if verb else _noun(noun, width)
+    return _command("", find("", words[0]), width)
 
 
-def _program() -> str:
+def _program(width: int) -> str:
     lone = [_summary("", verb) for verb in PLACES[""]]
     nouns = [(noun, f"{text} ({', '.join(PLACES[noun])})") for noun, text in NOUNS.items()]
     return "\n".join(
@@ -40,11 +44,11 @@ def _program() -> str:
             "",
             "Usage:  hn NOUN VERB [options]   or   hn VERB [options]",
             "",
-            *_rows(lone),
+            *_rows(lone, width),
             "",
-            *_rows(nouns),
+            *_rows(nouns, width),
             "",
-            *wrap(SPELLINGS, WIDTH),
+            *_wrapped(SPELLINGS, width),
             "",
             "Start here:  hn up, then: hn job submit --wait /bin/hostname",
             "More:        hn job --help, hn job submit --help",
@@ -53,9 +57,9 @@ def _program() -> str:
     )
 
 
-def _noun(noun: str) -> str:
+def _noun(noun: str, width: int) -> str:
     rows = [_summary(noun, verb) for verb in PLACES[noun]]
-    return "\n".join([f"{NOUNS[noun]}.", "", *_rows(rows), "", f"More: hn {noun} VERB --help", ""])
+    return "\n".join([f"{NOUNS[noun]}.", "", *_rows(rows, width), "", f"More: hn {noun} VERB --help", ""])
 
 
 def _summary(noun: str, verb: str) -> tuple[str, str]:
@@ -63,20 +67,20 @@ def _summary(noun: str, verb: str) -> tuple[str, str]:
     return (f"hn {noun} {verb}".replace("  ", " "), command.summary)
 
 
-def _command(noun: str, command: Command) -> str:
+def _command(noun: str, command: Command, width: int) -> str:
     lines = [
-        f"{command.summary}.",
+        *_wrapped(f"{command.summary}.", width),
         "",
         f"Usage:    {usage_of(noun, command)}",
         f"Example:  {command.example}",
     ]
     own = command.options[: -len(EVERYWHERE)]
     if own:
-        lines += ["", "Options:", *_rows([(spelling(option), told(option)) for option in own])]
+        lines += ["", "Options:", *_rows([(spelling(option), told(option)) for option in own], width)]
     lines += ["", "Options of every command:"]
-    lines += _rows([(spelling(option), told(option)) for option in EVERYWHERE])
+    lines += _rows([(spelling(option), told(option)) for option in EVERYWHERE], width)
     for note in command.notes:
-        lines += ["", *wrap(note, WIDTH)]
+        lines += ["", *_wrapped(note, width)]
     return "\n".join([*lines, ""])
 
 
@@ -99,14 +103,18 @@ def told(option: Option) -> str:
     return option.summary + also
 
 
-def _rows(rows: "Sequence[tuple[str, str]]") -> list[str]:
+def _rows(rows: "Sequence[tuple[str, str]]", width: int) -> list[str]:
     column = min(max(len(key) for key, _ in rows), 34) + 4
     lines = []
     for key, text in rows:
-        first, *rest = wrap(text, WIDTH - column) or [""]
+        first, *rest = _wrapped(text, width - column) or [""]
         if len(key) + 4 > column:
             lines.append(f"  {key}")
             key = ""
         lines.append(f"  {key:<{column - 2}}{first}")
         lines += [f"{'':<{column}}{line}" for line in rest]
     return lines
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return wrap(text, width, break_on_hyphens=False)  # native-json and --dry-run are words

@@ -62,37 +62,52 @@ def _entry(key: str, value: str, width: int) -> str:
 def as_table(sheet: Sheet, width: int | None = None) -> str:
     """Write the records as a table: headings, a dashed rule, one line each; cut at `width` columns."""
     cells = [[printable(_one_line(row.get(column, ""))) for column in sheet.columns] for row in sheet.rows]
-    widths = [
-        max([sheet.widths.get(column, 0), len(column), *(len(line[at]) for line in cells)])
+    widths = _widths(sheet, cells, sheet.widths)
+    if width is not None and _sum(widths) > width:
+        widths = _widths(sheet, cells, {})  # the blanks are for scripts, which read no terminal
+    lines = [[*sheet.columns], ["-" * size for size in widths], *cells]
+    if sheet.prose and width is not None and _sum(widths) > width:
+        table = _with_prose(lines, widths, width)
+    else:
+        table = "".join(f"{_cut(_line(line, widths), width)}\n" for line in lines)
+    return table + (f"\n{_folded(sheet.trailer, width)}\n" if sheet.trailer else "")
+
+
+def _widths(sheet: Sheet, cells: "Sequence[Sequence[str]]", least: "dict[str, int]") -> list[int]:
+    return [
+        max([least.get(column, 0), len(column), *(len(line[at]) for line in cells)])
         for at, column in enumerate(sheet.columns)
     ]
-    ruler = ["-" * size for size in widths]
-    if sheet.prose and width is not None and sum(widths) + GAP * len(widths) > width:
-        return _with_prose([[*sheet.columns], ruler, *cells], widths, width)
-    lines = [_line(line, widths) for line in ([*sheet.columns], ruler, *cells)]
-    if sheet.trailer:
-        lines += ["", sheet.trailer]
-    return "".join(f"{_cut(line, width)}\n" for line in lines)
+
+
+def _sum(widths: "Sequence[int]") -> int:
+    return sum(widths) + GAP * (len(widths) - 1)
+
+
+def _folded(text: str, width: int | None, indent: str = "") -> str:
+    """Return text in lines of at most `width` columns; names with hyphens are left whole, to be copied."""
+    if width is None:
+        return text
+    import textwrap
+
+    fill = textwrap.TextWrapper(
+        width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+    ).fill
+    return "\n".join(map(fill, text.splitlines()))
 
 
 def _with_prose(lines: "Sequence[Sequence[str]]", widths: "Sequence[int]", width: int) -> str:
     """Write a table whose last column is folded at `width`, beside its record or below it."""
-    import textwrap
-
     indent = sum(widths[:-1]) + GAP * (len(widths) - 1)
     beside = width - indent >= NARROWEST
     told = ""
     for number, (*cells, sentence) in enumerate(lines):
         record = _line(cells, widths[:-1])
         if not beside:
-            below = (
-                ""
-                if number < 2
-                else textwrap.fill(sentence, width, initial_indent="    ", subsequent_indent="    ")
-            )
+            below = "" if number < 2 else _folded(sentence, width, "    ")
             told += f"{_cut(record, width)}\n" + (f"{below}\n" if below else "")
             continue
-        folded = textwrap.wrap(sentence, width - indent)[: 1 if number < 2 else None] or [""]
+        folded = _folded(sentence, width - indent).split("\n")[: 1 if number < 2 else None]
         told += f"{record:<{indent}}{folded[0]}".rstrip() + "\n"
         told += "".join(f"{'':<{indent}}{line}\n" for line in folded[1:])
     return told

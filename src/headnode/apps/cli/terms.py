@@ -78,7 +78,7 @@ JOB_OPTIONS = (
     Option("jobenv", "N=V;...", "Environment of all tasks"),
     Option("estimatedprocessmemory", "MB", "Memory of each process"),
     Option("taskexecutionfailureretrylimit", "N", "How often a task that failed is run again"),
-    Option("user", "NAME", "Kept with the job; it runs as its submitter"),
+    Option("user", "NAME", "Whose job it is: of others for administrators only"),
 )
 
 TASK_OPTIONS = (

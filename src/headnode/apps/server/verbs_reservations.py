@@ -10,7 +10,7 @@ from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.reserving import reservation_named
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.node_runs import runs_of
+from headnode.core.model.node_runs import as_counted, runs_of
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.reservation import NodeReservation
 from headnode.core.model.user import User
@@ -126,7 +126,7 @@ def _object(cluster: Cluster, each: NodeReservation, now: Instant) -> Object:
         "begins": each.begins,
         "ends": each.ends,
         "nodes": list(each.nodes),
-        "node_set": ",".join(runs_of(each.nodes)),
+        "node_set": ",".join(runs_of(sorted(each.nodes, key=as_counted))),
         "count": each.count,
         "node_groups": list(each.node_groups),
         "features": list(each.features),

@@ -18,7 +18,7 @@ from headnode.core.lifecycle.records import JobRecord, NodeRecord
 from headnode.core.lifecycle.reserving import reservation_named
 from headnode.core.model.errors import WrongState
 from headnode.core.model.node import NodeState
-from headnode.core.model.node_runs import runs_of
+from headnode.core.model.node_runs import as_counted, runs_of
 from headnode.core.model.quantities import NEVER, Instant, JobId
 from headnode.core.model.reservation import NodeReservation, check_reservation, moment_in_words
 
@@ -210,10 +210,10 @@ def _refuse_running(cluster: Cluster, wish: NodeReservation, now: Instant) -> No
     told = [f"job {job} {_until(end)}" for job, end in sorted(jobs.items())[:MOST_NAMED]]
     if len(jobs) > MOST_NAMED:
         told.append(f"{len(jobs) - MOST_NAMED} more")
+    where = ", ".join(runs_of(sorted(nodes, key=as_counted)))
     raise WrongState(
         code="jobs-run-there",
-        what=f"on {', '.join(runs_of(nodes))} jobs may still run when reservation {wish.name!r} begins: "
-        + ", ".join(told),
+        what=f"on {where} jobs may still run when reservation {wish.name!r} begins: " + ", ".join(told),
         fix="choose a later time or other nodes, cancel them, or reserve regardless: --ignore-running",
     )
 

@@ -15,6 +15,15 @@ def is_plain(name: str) -> bool:
     return bool(name) and not _SPECIAL.search(name)
 
 
+def as_counted(name: str) -> tuple[int, str]:
+    """Return what to sort names by, so that node2 comes before node10.
+
+    >>> list(runs_of(sorted(("n10", "n9", "n8"), key=as_counted)))
+    ['n[8-10]']
+    """
+    return len(name), name
+
+
 def runs_of(names: Iterable[str]) -> Iterator[str]:
     """Yield one text for each run of names that differ only in a number that grows by one.
 

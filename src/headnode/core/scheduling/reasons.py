@@ -1,11 +1,11 @@
 """Why a job does not fit, in words.  Counts what the placement code was offered; decides nothing itself."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from heapq import nsmallest
 from math import inf
 
 from headnode.core.model.job import JobRequest, UnitType
-from headnode.core.model.node_runs import runs_of
+from headnode.core.model.node_runs import as_counted, runs_of
 from headnode.core.scheduling.board import Board
 from headnode.core.scheduling.decision import Reason, Why
 from headnode.core.scheduling.need import Need, at_some_time, need_of
@@ -162,7 +162,7 @@ def _reserved(need: Need, request: JobRequest, board: Board) -> Iterator[Reason]
             if text:
                 kept.setdefault(text, []).append(terrain.names[number])
     for text, names in kept.items():
-        yield Reason(Why.RESERVED, f"{', '.join(runs_of(names))} {'is' if len(names) == 1 else 'are'} {text}")
+        yield Reason(Why.RESERVED, f"{_together(names)} {'is' if len(names) == 1 else 'are'} {text}")
 
 
 def _nodes_named(need: Need, request: JobRequest, board: Board, *, now: bool) -> Iterator[Reason]:
@@ -170,8 +170,11 @@ def _nodes_named(need: Need, request: JobRequest, board: Board, *, now: bool) ->
 
     Not `now` but for ever, all that give nothing are told: it must be seen which wish leaves too few.
     """
+    if not now:
+        yield from _alike(need, request, board)
+        return
     terrain, rules = board.terrain, rules_of(request)
-    among = sorted(need.required) if now and any(need.alternatives) else range(len(terrain.names))
+    among = sorted(need.required) if any(need.alternatives) else range(len(terrain.names))
     missing = [n for n in among if why_out(need, request, board, n)]
     closed = [
         n
@@ -183,6 +186,29 @@ def _nodes_named(need: Need, request: JobRequest, board: Board, *, now: bool) ->
         yield _node(terrain, number, why_out(need, request, board, number))
     if len(outs) > MOST_NODES_NAMED:
         yield Reason(Why.NODE, f"{len(outs) - MOST_NODES_NAMED} more nodes give nothing")
+
+
+def _alike(need: Need, request: JobRequest, board: Board) -> Iterator[Reason]:
+    """Yield why nodes give nothing, those together of which the same is true; not what reservations take.
+
+    Those are told by `_reserved`.
+    """
+    terrain, alike = board.terrain, dict[str, list[str]]()
+    for number in sorted(range(len(terrain.names)), key=terrain.names.__getitem__):
+        text = why_out(need, request, board, number)
+        kept = "" if need.access is None else terrain.kept_from(number, need.access)
+        if text and text != f"is {kept}":
+            alike.setdefault(text, []).append(terrain.names[number])
+    for text, names in list(alike.items())[:MOST_NODES_NAMED]:
+        who = f"node {names[0]!r}" if len(names) == 1 else f"each of {_together(names)}"
+        yield Reason(Why.NODE, f"{who} {text}", names[0] if len(names) == 1 else "")
+    untold = sum(map(len, list(alike.values())[MOST_NODES_NAMED:]))
+    if untold:
+        yield Reason(Why.NODE, f"{untold} more nodes give nothing")
+
+
+def _together(names: Iterable[str]) -> str:
+    return ", ".join(runs_of(sorted(names, key=as_counted)))
 
 
 def _busy(need: Need, board: Board, number: int) -> str:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from headnode.apps.cli.output import Output
     from headnode.apps.client.client import Client
 
-COLUMNS = ("When", "User", "From", "Verb", "About", "Outcome")
+COLUMNS = ("When", "User", "Verb", "Outcome", "About", "From")  # where a terminal is narrow, the last are cut
 _ELSEWHERE = frozenset({"when", "user", "uid", "from", "verb", "outcome"})
 
 

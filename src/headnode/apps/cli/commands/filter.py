@@ -32,7 +32,7 @@ def listing(asked: "Asked", client: "Client", out: "Output") -> int:
         }
         for each in found
     ]
-    out.sheet(Sheet("Name", rows, found, columns=COLUMNS))
+    out.sheet(Sheet("Name", rows, found, columns=COLUMNS, prose=True))
     used = {each["plug_in"] for each in found}
     for name in told["plug_ins"]:
         if name not in used:

@@ -34,7 +34,8 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
     rows = [row(job) for job in answer["jobs"]]
     columns = COLUMNS if asked.text("format") is None else WITH_EXPECTED
     data = answer["jobs"] if "group" not in answer else {"group": answer["group"], "jobs": answer["jobs"]}
-    out.sheet(Sheet("Id", rows, data, columns=columns, widths=WIDTHS, trailer=_trailer(answer)))
+    sheet = Sheet("Id", rows, data, columns=columns, widths=WIDTHS, trailer=_trailer(answer), prose=True)
+    out.sheet(sheet)
     return 0
 
 

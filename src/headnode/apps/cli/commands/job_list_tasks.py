@@ -29,7 +29,7 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
     if more is not None:
         trailer += f", more with --after {more}"
     rows = [row(task) for task in tasks]
-    out.sheet(Sheet("Task Id", rows, tasks, columns=COLUMNS, widths=WIDTHS, trailer=trailer))
+    out.sheet(Sheet("Task Id", rows, tasks, columns=COLUMNS, widths=WIDTHS, trailer=trailer, prose=True))
     return 0
 
 

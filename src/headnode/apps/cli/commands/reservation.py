@@ -49,7 +49,7 @@ def listing(asked: "Asked", client: "Client", out: "Output") -> int:
     if asked.words:
         raise usage(f"{asked.words[0]!r} is not understood", "one reservation: hn reservation view NAME")
     found = client.ask("reservations")["reservations"]
-    out.sheet(Sheet("Name", [row(each) for each in found], found, columns=COLUMNS))
+    out.sheet(Sheet("Name", [row(each) for each in found], found, columns=COLUMNS, prose=True))
     return 0
 
 

@@ -33,7 +33,7 @@ def listing(asked: "Asked", client: "Client", out: "Output") -> int:
         }
         for template in found
     ]
-    out.sheet(Sheet("Name", rows, found, columns=COLUMNS))
+    out.sheet(Sheet("Name", rows, found, columns=COLUMNS, prose=True))
     return 0
 
 

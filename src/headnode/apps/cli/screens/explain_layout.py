@@ -3,6 +3,7 @@
 from textwrap import wrap
 
 from headnode.apps.cli.sheet import printable
+from headnode.core.model.node_runs import as_counted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def node_rows(title: str, reasons: "Iterable[Told]", width: int) -> str:
         alike.setdefault(_without(reason["text"], reason["what"]), []).append(reason["what"])
     if not alike:
         return ""
-    rows = [(printable(_together(sorted(nodes, key=_as_counted))), text) for text, nodes in alike.items()]
+    rows = [(printable(_together(sorted(nodes, key=as_counted))), text) for text, nodes in alike.items()]
     column = min(max(len(names) for names, _ in rows), width // 2)
     return "\n".join(
         [title, *(line for names, text in rows for line in laid_out(text, width, f"  {names:<{column}}  "))]
@@ -74,11 +75,6 @@ def _without(text: str, node: str) -> str:
         if text.startswith(start) and not text[len(start) : len(start) + 1].isalnum():
             return text[len(start) :].lstrip(" :,")
     return text
-
-
-def _as_counted(name: str) -> tuple[int, str]:
-    """Return what puts node2 before node10."""
-    return len(name), name
 
 
 def _together(names: list[str]) -> str:
