@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from aiosmtpd.controller import Controller
 
-from heads import RealHead, real_head
+from heads import PATIENCE, RealHead, real_head
 
 TOLD = {"notifyonstart": "true", "notifyoncompletion": "true"}
 
@@ -39,7 +39,7 @@ class Post:
 @contextmanager
 def open_post(post: Post, port: int = 0) -> Iterator[str]:
     """Open the mail server; yield where it is."""
-    controller = Controller(post, hostname="127.0.0.1", port=port or free_port())
+    controller = Controller(post, hostname="127.0.0.1", port=port or free_port(), ready_timeout=PATIENCE)
     controller.start()
     try:
         yield f"127.0.0.1:{controller.port}"
