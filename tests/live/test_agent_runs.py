@@ -271,6 +271,7 @@ def test_times_processor_time_and_memory_are_recorded(scene: Scene) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_a_job_runs_as_its_user_with_files_that_belong_to_them(scene: Scene) -> None:
     nobody = pwd.getpwnam("nobody")
+    python = a_python_for(nobody.pw_uid)
     with tempfile.TemporaryDirectory() as public:
         Path(public).chmod(0o755)
         own, roots = Path(public) / "own", Path(public) / "roots"
@@ -303,13 +304,14 @@ def test_a_job_runs_as_its_user_with_files_that_belong_to_them(scene: Scene) -> 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start an agent as another user")
 def test_an_agent_without_root_runs_its_own_users_jobs_and_no_others(tmp_path: Path) -> None:
     nobody = pwd.getpwnam("nobody")
+    python = a_python_for(nobody.pw_uid)
     with tempfile.TemporaryDirectory() as public:
         os.chown(public, nobody.pw_uid, nobody.pw_gid)
         scene = Scene(Path(public))
         os.chown(scene.work, nobody.pw_uid, nobody.pw_gid)
         scene.head.path.chmod(0o666)
         scene.user = nobody.pw_uid
-        scene.python = a_python_for(nobody.pw_uid)
+        scene.python = python
         with scene:
             scene.job("id -u", uid=nobody.pw_uid)
             scene.head.run(1, (1, 1))

@@ -36,15 +36,15 @@ def delegated() -> Iterator[Path]:
         pass
 
 
-def test_a_user_with_a_group_of_its_own_is_served_as_root_is(delegated: Path, tmp_path: Path) -> None:
-    tmp_path.chmod(0o755)
+def test_a_user_with_a_group_of_its_own_is_served_as_root_is(delegated: Path) -> None:
+    python = a_python_for(NOBODY)
     folder = Path("/tmp") / f"delegated-{os.getpid()}"  # where everybody may walk
     folder.mkdir()
     scene = Scene(folder)
     for place in (folder, scene.work):
         os.chown(place, NOBODY, NOBODY)
     scene.head.path.chmod(0o666)
-    scene.python = a_python_for(NOBODY)
+    scene.python = python
     scene.before = ["/bin/sh", "-c", ENTER, str(delegated)]
     with scene:
         facts = scene.head.hellos[0].facts

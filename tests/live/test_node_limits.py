@@ -50,9 +50,10 @@ def scene(folder: Path, request: pytest.FixtureRequest) -> Iterator[Scene]:
         pytest.skip("this user has control groups")
     if not looks and not ALL:
         pytest.skip("this user has no control groups with controllers here")
+    python = a_python_for(NOBODY) if looks and ROOT else None
     scene = Scene(folder)
-    if looks and ROOT:
-        as_nobody(scene)
+    if python is not None:
+        as_nobody(scene, python)
     with scene:
         yield scene
 
@@ -63,8 +64,8 @@ def grouped(folder: Path) -> Iterator[Scene]:
         yield scene
 
 
-def as_nobody(scene: Scene) -> None:
-    scene.user, scene.python = NOBODY, a_python_for(NOBODY)
+def as_nobody(scene: Scene, python: str) -> None:
+    scene.user, scene.python = NOBODY, python
     for place in (scene.folder, scene.work):
         os.chown(place, NOBODY, NOBODY)
     scene.head.path.chmod(0o666)
@@ -278,8 +279,13 @@ def used_by(scene: Scene, route: m.Route) -> m.UsedThere:
     return scene.head.over[NODE]
 
 
-def ends_of_launches(scene: Scene) -> list[str]:
-    return [each.kind for each in scene.head.said_of_launches if each.kind in ("exit", "failed")]
+def ends_of_launches(scene: Scene) -> dict[str, str]:
+    """Return the ends by the numbers of the launches: each is said again until it is known to be heard."""
+    return {
+        each.route.number: each.kind
+        for each in scene.head.said_of_launches
+        if each.kind in ("exit", "failed")
+    }
 
 
 def test_what_is_launched_on_another_node_has_the_memory_of_its_task_there_and_no_more(scene: Scene) -> None:
