@@ -271,7 +271,6 @@ def test_times_processor_time_and_memory_are_recorded(scene: Scene) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_a_job_runs_as_its_user_with_files_that_belong_to_them(scene: Scene) -> None:
     nobody = pwd.getpwnam("nobody")
-    python = a_python_for(nobody.pw_uid)
     with tempfile.TemporaryDirectory() as public:
         Path(public).chmod(0o755)
         own, roots = Path(public) / "own", Path(public) / "roots"
