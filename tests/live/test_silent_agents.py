@@ -18,7 +18,7 @@ def test_a_stopped_agent_is_silent_its_tasks_run_elsewhere_and_it_stops_its_own_
         address = f"127.0.0.1:{probe.getsockname()[1]}"
     end, told = tmp_path / "end", tmp_path / "told"
     with cluster_on_loopback(tmp_path, ("red", "green"), address, processors=1) as cluster:
-        cluster.ask("set_params", values={"HeartbeatInterval": "1", "InactivityCount": "1"})
+        cluster.ask("set_params", values={"HeartbeatInterval": "1", "InactivityCount": "3"})
         for node in cluster.nodes.values():
             node.kill_agent()
             node.start_agent()
