@@ -576,3 +576,24 @@ def test_a_job_that_starts_while_it_is_explained_is_explained_as_it_is(tmp_path:
         done = hn("job", "explain", "7", state=tmp_path)
     assert "has been running" in done.stdout, done.stderr
     assert "needs 8 processors" not in done.stdout
+
+
+def test_the_id_of_a_job_that_is_waited_for_is_printed_once_for_scripts(tmp_path: Path) -> None:
+    script = {"submit_job": submitted(7), "watch_job": {"jobs": [job(7, "Finished")], "done": True}}
+    with ScriptedHead(tmp_path, script):
+        done = hn("job", "submit", "--wait", "--quiet", "true", state=tmp_path)
+    assert (done.stdout, done.returncode) == ("7\n", 0), done.stderr
+
+
+def test_who_names_a_job_where_a_task_is_wanted_is_shown_how_its_first_is_written(tmp_path: Path) -> None:
+    assert "for example 39.1" in hn("task", "output", "39", state=tmp_path).stderr
+
+
+def test_a_filter_that_answers_changed_and_changed_nothing_is_told_of(tmp_path: Path) -> None:
+    job_file = tmp_path / "job.xml"
+    job_file.write_text(JOB_FILE)
+    told = {"filter": "f", "kind": "submission", "said": "exit code 1: Error", "seconds": 0.1, "exit_code": 1}
+    told |= {"outcome": "the job goes on as the filter changed it", "changes": [], "undone": True}
+    with ScriptedHead(tmp_path, {"test_filter": told}):
+        done = hn("filter", "test", "/opt/f", str(job_file), state=tmp_path)
+    assert "did it fail?" in done.stdout, done.stderr

@@ -180,3 +180,19 @@ def test_the_blanks_between_columns_go_first_on_a_narrow_terminal() -> None:
 def test_what_follows_a_table_is_folded_and_not_cut() -> None:
     sheet = Sheet("A", [{"A": "x"}], None, columns=("A",), trailer="four jobs are\nall that there are here")
     assert as_table(sheet, 12).splitlines()[3:] == ["", "four jobs", "are", "all that", "there are", "here"]
+
+
+def test_where_a_table_is_too_wide_the_longest_values_are_cut_and_every_column_is_seen() -> None:
+    rows = [
+        {
+            "When": "2030-01-31T10:20:00",
+            "Before": "/opt/" + "a" * 60,
+            "After": "/opt/" + "b" * 60,
+            "By": "ann",
+        }
+    ]
+    lines = as_table(Sheet("When", rows, rows, columns=[*rows[0]]), 60).splitlines()
+    assert max(map(len, lines)) <= 60
+    assert lines[0].split() == ["When", "Before", "After", "By"]
+    assert lines[2].endswith("ann")
+    assert all(start in lines[2] for start in ("2030-01-31T10", "/opt/aaa", "/opt/bbb"))

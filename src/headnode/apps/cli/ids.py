@@ -38,8 +38,9 @@ def task_address(words: "Sequence[str]") -> tuple[int, int, int | None]:
     """
     parts = words[0].split(".") if len(words) == 1 else []
     if len(parts) not in (2, 3):
+        job = parts[0] if len(parts) == 1 and parts[0].isdigit() else "12"
         raise usage(
-            f"{' '.join(words)!r} is no task", "write job.task or job.task.instance, for example 12.1"
+            f"{' '.join(words)!r} is no task", f"write job.task or job.task.instance, for example {job}.1"
         )
     numbers = [_number(part) for part in parts]
     return numbers[0], numbers[1], numbers[2] if len(numbers) == 3 else None

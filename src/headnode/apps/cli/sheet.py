@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 KEY_WIDTH = 24  # columns before the colon of a list
 GAP = 1  # blanks between the columns of a table
 NARROWEST = 40  # columns in which sentences are folded; where there are fewer, below their record
+SHORTEST = 8  # columns that are left of a column which is too wide for the terminal
 
 
 class Sheet:
@@ -69,7 +70,7 @@ def as_table(sheet: Sheet, width: int | None = None) -> str:
     if sheet.prose and width is not None and _sum(widths) > width:
         table = _with_prose(lines, widths, width)
     else:
-        table = "".join(f"{_cut(_line(line, widths), width)}\n" for line in lines)
+        table = _lines(lines, _shrunk(widths, width), width)
     return table + (f"\n{_folded(sheet.trailer, width)}\n" if sheet.trailer else "")
 
 
@@ -99,18 +100,36 @@ def _folded(text: str, width: int | None, indent: str = "") -> str:
 def _with_prose(lines: "Sequence[Sequence[str]]", widths: "Sequence[int]", width: int) -> str:
     """Write a table whose last column is folded at `width`, beside its record or below it."""
     indent = sum(widths[:-1]) + GAP * (len(widths) - 1)
-    beside = width - indent >= NARROWEST
+    if width - indent < NARROWEST:
+        return _with_prose_below(lines, _shrunk(widths[:-1], width), width)
     told = ""
     for number, (*cells, sentence) in enumerate(lines):
-        record = _line(cells, widths[:-1])
-        if not beside:
-            below = "" if number < 2 else _folded(sentence, width, "    ")
-            told += f"{_cut(record, width)}\n" + (f"{below}\n" if below else "")
-            continue
         folded = _folded(sentence, width - indent).split("\n")[: 1 if number < 2 else None]
-        told += f"{record:<{indent}}{folded[0]}".rstrip() + "\n"
+        told += f"{_line(cells, widths[:-1]):<{indent}}{folded[0]}".rstrip() + "\n"
         told += "".join(f"{'':<{indent}}{line}\n" for line in folded[1:])
     return told
+
+
+def _with_prose_below(lines: "Sequence[Sequence[str]]", widths: "Sequence[int]", width: int) -> str:
+    records = [line[:-1] for line in lines]
+    told = _lines(records[:2], widths, width)
+    for record, line in zip(records[2:], lines[2:], strict=True):
+        below = _folded(line[-1], width, "    ")
+        told += _lines([record], widths, width) + (f"{below}\n" if below else "")
+    return told
+
+
+def _shrunk(widths: "Sequence[int]", width: int | None) -> list[int]:
+    """Return the widths with which a line has room, if there are such: of the widest the most is taken."""
+    shrunk = [*widths]
+    while width is not None and _sum(shrunk) > width and max(shrunk) > SHORTEST:
+        shrunk[shrunk.index(max(shrunk))] -= 1
+    return shrunk
+
+
+def _lines(lines: "Sequence[Sequence[str]]", widths: "Sequence[int]", width: int | None) -> str:
+    cut = [[_cut(cell, size) for cell, size in zip(line, widths, strict=True)] for line in lines]
+    return "".join(f"{_cut(_line(line, widths), width)}\n" for line in cut)
 
 
 def _line(cells: "Sequence[str]", widths: "Sequence[int]") -> str:

@@ -30,7 +30,8 @@ def wait_for(
 ) -> int:
     """Wait until all of these jobs are over; tell how each ended; return 0 if all finished, else 1.
 
-    With `show_output`, a job of one task whose output was captured shows it, as if it had run here.
+    With `show_output`, a job of one task whose output was captured shows it, as if it had run here: so it
+    is after a submission, which has told the ids, and scripts that read these find each once.
     `together`: they are a group; those that were skipped are none the worse, and when nothing of it goes on
     any more, because the rest waits for what is over, the waiting ends.
     """
@@ -43,7 +44,8 @@ def wait_for(
         out.note(f"no longer waiting; {'the job goes' if len(jobs) == 1 else 'the jobs go'} on")
         raise
     for job in ended:
-        out.said(ending(job) if job["state"] in OVER else _still(job), job, job["id"])
+        name = None if show_output else job["id"]
+        out.said(ending(job) if job["state"] in OVER else _still(job), job, name)
         if out.for_people and job["state"] == "Failed" and job["tasks"]["failed"]:
             _tell_why(job, client, out)
         if show_output and out.for_people and job["tasks"]["total"] == 1:

@@ -69,6 +69,8 @@ def _lines(told: "Mapping[str, Any]") -> "list[str]":
         f"So {told['outcome']}.",
     ]
     lines += [f"  {each['name']}: {each['before']!r} -> {each['after']!r}" for each in told["changes"]]
+    if told["exit_code"] == 1 and _goes_on(told) and not told["changes"]:
+        lines.append("Exit code 1 says that it changed the job, and it changed nothing: did it fail?")
     if told["undone"]:
         lines.append("It was called again to undo.")
     return lines
