@@ -164,13 +164,19 @@ def test_a_submission_that_waits_does_not_keep_others_from_the_head(tmp_path: Pa
 
 def test_a_job_starts_when_its_activation_filter_lets_it_and_explain_names_it_before(tmp_path: Path) -> None:
     with site(tmp_path) as here:
-        text = f"[ -e {tmp_path}/go ] && exit 0; echo no licence is free; exit 2\n"
+        lines = (
+            f"[ $HEADNODE_FILTER_CALL = activation ] && cd {tmp_path} || exit 0",
+            "[ -e first ] && { mv first asked; echo no licence is free; exit 2; }",
+            "while [ ! -e go ]; do sleep 0.01; done\n",  # it takes its time when it is asked again
+        )
+        (tmp_path / "first").touch()
         here.set(
-            ActivationFilterProgram="template=asked " + here.filter("pool", text),
+            ActivationFilterProgram="template=asked " + here.filter("pool", "\n".join(lines)),
             ActivationFilterInterval="1",
+            ActivationFilterTimeout="600",
         )
         job = here.head.submit("true", terms={"jobtemplate": "asked"})
-        until(lambda: len(here.calls()) >= 2)
+        until(lambda: here.calls().count("activation pool ") == 2)
         until(lambda: "no licence is free" in here.head.ask("job", job=job)["job"]["pending_reason"])
         reason = here.head.ask("explain_job", job=job)["reasons"][0]
         assert (reason["why"], reason["what"]) == ("filter", "pool")

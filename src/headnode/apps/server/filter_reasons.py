@@ -32,7 +32,7 @@ def kept_for_others(cluster: Cluster, offers: Offers, job: JobId) -> list[Reason
     kept = [
         (cluster.jobs[offer.job], offer)
         for offer in offers.of.values()
-        if offer.job != job and offer.stage is Stage.KEPT and offer.job in cluster.jobs
+        if offer.job != job and offer.firm and offer.stage is not Stage.CLEARED and offer.job in cluster.jobs
     ]
     kept.sort(key=lambda each: cluster.turn(each[0]))
     told = [_kept(record, offer) for record, offer in kept[:MOST_KEPT]]
