@@ -37,6 +37,14 @@ def test_an_absence_counts_from_when_it_was_first_seen_and_ends_with_it(state: N
     assert absences.too_long(both, patience, 123.0) == ["green"], "it was back meanwhile"
 
 
+def test_the_time_in_which_the_head_stood_still_is_not_counted() -> None:
+    absences, patience = Absences(), {"red": 10.0}
+    assert absences.too_long({"red": AWAY}, patience, 100.0) == []
+    absences.forgive(50.0)
+    assert absences.too_long({"red": AWAY}, patience, 160.0) == []
+    assert absences.too_long({"red": AWAY}, patience, 160.1) == ["red"]
+
+
 def held() -> tuple[HeldLease, list[float | None]]:
     told: list[float | None] = []
     return HeldLease(told.append), told

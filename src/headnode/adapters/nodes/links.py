@@ -89,6 +89,11 @@ class NodeLinks:
             link.abort()
         return [link.node for link in found]
 
+    def forgive(self, seconds: float) -> None:
+        """Let all nodes be silent for so much longer."""
+        for link in self.links.values():
+            link.heard += seconds
+
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Talk to one agent of this machine until it goes away."""
         if may_join(writer):

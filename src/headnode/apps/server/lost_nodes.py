@@ -18,6 +18,7 @@ from headnode.engine.engine import Engine
 log = logging.getLogger("headnode.server")
 
 BETWEEN_LOOKS = 1.0  # seconds
+STOOD_STILL = 2 * BETWEEN_LOOKS  # seconds from one look to the next
 TO_STAND_STILL = 1.25  # of a lease: in its last fifth a node lets its tasks stand still
 AWAY = (NodeState.UNREACHABLE, NodeState.LOST_PAUSED)
 
@@ -26,11 +27,19 @@ async def watch_for_lost_nodes(engine: Engine, inbox: Inbox, links: NodeLinks) -
     """Look after nodes for ever: what a node runs is lost once it missed its heartbeats.
 
     A connection may end while the tasks go on: then the node has that time to come back.  One that stays and
-    is silent has used the time up already.
+    is silent has used the time up already.  No node is to blame for the time in which this process, or its
+    whole machine, stood still: what was said meanwhile may still be on its way.
     """
-    absences = Absences()
+    absences, looked = Absences(), time.monotonic()
     while True:
         await asyncio.sleep(BETWEEN_LOOKS)
+        looked, before = time.monotonic(), looked
+        if looked - before > STOOD_STILL:
+            log.warning(
+                "this head has stood still for %.0f s, which no node is to blame for", looked - before
+            )
+            links.forgive(looked - before)
+            absences.forgive(looked - before)
         for name in links.silent(patience(engine, links.leases)):
             await _tell(inbox, c.NodeVanished(node=name))
             await _give_up(inbox, name)
@@ -61,6 +70,10 @@ class Absences:
         away = [name for name, state in states.items() if state in AWAY]
         self._since = {name: self._since.get(name, now) for name in away}
         return [name for name in away if now - self._since[name] > patience[name]]
+
+    def forgive(self, seconds: float) -> None:
+        """Let those that are away have so much more time."""
+        self._since = {name: since + seconds for name, since in self._since.items()}
 
 
 async def _give_up(inbox: Inbox, name: str) -> None:
