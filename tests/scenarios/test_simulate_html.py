@@ -18,6 +18,7 @@ from lxml import html
 from headnode.apps.simulate.html.page import page
 from headnode.apps.simulate.html.study import study
 from headnode.apps.simulate.simulation import Scene, Simulation, simulate
+from headnode.apps.simulate.variants import Variant
 
 HEADER = "; MaxProcs: 4\n; UnixStartTime: 843480031\n; TimeZoneString: Europe/Stockholm\n; Computer: Crab\n"
 # number, submit, -, run time, allocated, -, -, requested, estimate
@@ -217,7 +218,9 @@ EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>&\"'"
 
 def simulated(log: Path, policies: tuple[str, ...] = ("fcfs", "easy")) -> Simulation:
     found = simulate(str(log), ("fcfs", "easy"), Scene())
-    outcomes = tuple(one._replace(policy=name) for one, name in zip(found.outcomes, policies, strict=True))
+    outcomes = tuple(
+        one._replace(variant=Variant(name, name)) for one, name in zip(found.outcomes, policies, strict=True)
+    )
     return Simulation(found.log, outcomes)
 
 
@@ -229,7 +232,7 @@ def test_whatever_a_log_or_a_policy_is_called_is_shown_and_not_obeyed(log: Path)
     assert not list(document.iter("img"))
     assert [one.get("id") for one in document.iter("script")] == ["known", None, None]
     assert EVIL in document.text_content()
-    assert [policy["name"] for policy in known(document)["policies"]] == [one.policy for one in evil.outcomes]
+    assert [policy["name"] for policy in known(document)["policies"]] == [one.name for one in evil.outcomes]
     charts = json.dumps(known(document)["charts"])
     assert "<img" not in charts
     assert "&lt;img src=x" in charts

@@ -66,3 +66,10 @@ def test_a_second_attempt_takes_its_whole_time_again() -> None:
     made.over(5)
     made.perform(started(2, 7.0, attempt=2), Cluster())
     assert told(made, 99) == [(2, 2, "exited", 12)]
+
+
+def test_who_started_again_stands_behind_those_who_started_before() -> None:
+    made = nodes(*started(1, 0.0), *started(3, 0.0))
+    made.over(5)
+    made.perform([*started(3, 5.0, attempt=2), *started(2, 5.0)], Cluster())
+    assert [job for job, _, _, _ in told(made, 10)] == [1, 3, 2]

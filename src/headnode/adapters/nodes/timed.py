@@ -37,6 +37,7 @@ class TimedNodes:
     def __init__(self, run_time: RunTime) -> None:
         self.starts: dict[JobId, Instant] = {}
         """When each job was given its processors last, by the order in which jobs first were."""
+        self._begun = 0  # how often a job was given its processors
         self._run_time = run_time
         self._order: dict[JobId, int] = {}
         self._coming: list[_Over] = []  # a heap; some are of attempts that were stopped before
@@ -72,7 +73,8 @@ class TimedNodes:
 
     def _start(self, event: e.JobStarted) -> None:
         self.starts[event.job] = event.at
-        self._order[event.job] = len(self._order)
+        self._order[event.job] = self._begun
+        self._begun += 1
 
     def _take(self, event: e.InstancesDispatched) -> None:
         end = event.at + self._run_time(event.job)

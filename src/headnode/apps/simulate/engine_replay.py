@@ -13,8 +13,11 @@ from msgspec.structs import replace
 from headnode.adapters.clock.virtual import VirtualClock
 from headnode.adapters.journal.memory import MemoryJournal
 from headnode.adapters.nodes.timed import TimedNodes
+from headnode.apps.simulate.asking import AS_LOGGED, Asking
 from headnode.apps.simulate.machine import Machine
 from headnode.apps.simulate.submissions import Submissions
+from headnode.apps.simulate.toll import Toll, toll
+from headnode.apps.simulate.variants import Values
 from headnode.core.lifecycle import commands as c
 from headnode.core.model.errors import BadRequest, HeadnodeError
 from headnode.core.model.quantities import Instant, JobId
@@ -34,32 +37,47 @@ class EngineReplay:
     """A head with a clock and nodes of its own, to which the jobs of a workload come one after the other."""
 
     def __init__(
-        self, workload: Workload, machine: Machine, policy: str, policies: Mapping[str, Policy] = POLICIES
+        self,
+        workload: Workload,
+        machine: Machine,
+        policy: str,
+        policies: Mapping[str, Policy] = POLICIES,
+        *,
+        parameters: Values = (),
+        asking: Asking = AS_LOGGED,
     ) -> None:
-        """Start the head.
+        """Start the head with parameters that have been checked.
 
         Raises:  BadRequest when it refuses a node.
         """
         self._workload = workload
-        self._submissions = Submissions(workload, machine)
+        self._submissions = Submissions(workload, machine, asking)
+        self._keeps_sizes = asking.keeps_sizes
         self._submits = [*workload.submits, inf]
         self._come = 0
         self._clock = VirtualClock(Instant(self._submits[0]))
         self._nodes = TimedNodes(self._run_time)
         self.journal = MemoryJournal()
         self.engine = Engine(self.journal, self._clock, dict(policies), self._nodes)
-        choice = c.SetParameter(by=_OPERATOR, name="SchedulingPolicy", value=policy)
-        self._do([choice, *(c.RegisterNode(facts=facts, approved=True) for facts in machine.nodes)])
+        choices = (("SchedulingPolicy", policy), *parameters)
+        self._do([c.SetParameter(by=_OPERATOR, name=name, value=value) for name, value in choices])
+        self._do([c.RegisterNode(facts=facts, approved=True) for facts in machine.nodes])
         self._do([_reserves(each, self._submits[0]) for each in machine.reservations])
 
     def run(self, ties: Ties = Ties.ENDS_FIRST, progress: Callable[[int], None] | None = None) -> list[float]:
-        """Return when each job starts, in seconds on the workload's clock.
+        """Return when each job starts, in seconds on the workload's clock; the last time, if it is stopped.
 
+        Of a job that runs on fewer processors than all its own: so long before its end as it would have
+        taken on all of them, as if it had waited until then.
         Raises:  BadRequest when the head refuses a job, or never starts one.
         """
         with _rare_collections():
             self._replay(ties, progress)
         return self._starts()
+
+    def toll(self) -> Toll:
+        """Return what became of the jobs; once they are all over."""
+        return toll(self.journal, len(self._workload.submits))
 
     def _replay(self, ties: Ties, progress: Callable[[int], None] | None) -> None:
         at_once = self._ends_first if ties is Ties.ENDS_FIRST else self._arrivals_first
@@ -112,7 +130,7 @@ class EngineReplay:
         return [self._submissions.create(row) for row in range(first, self._come)]
 
     def _is_at_limit(self, job: JobId, now: float) -> bool:
-        return self._nodes.starts[job] + self._workload.estimates[job - 1] <= now
+        return self._nodes.starts[job] + self._submissions.spec(job - 1).run_time <= now
 
     def _do(self, commands: Sequence[c.Command]) -> None:
         for answer in self.engine.handle(commands):
@@ -129,7 +147,10 @@ class EngineReplay:
                 what=f"the policy never starts {len(never)} of the jobs, the first of which is {never[0]}",
                 fix="try another policy, or leave the job out of the log",
             )
-        return [starts[JobId(row + 1)] for row in rows]
+        if self._keeps_sizes:
+            return [starts[JobId(row + 1)] for row in rows]
+        ends = self.toll().ended
+        return [ends[row] - self._workload.run_times[row] for row in rows]
 
 
 def _reserves(reservation: NodeReservation, first: float) -> c.MakeReservation:

@@ -3,24 +3,42 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from headnode.apps.simulate.by_priority import OfPriority, by_priority
 from headnode.apps.simulate.machine import Machine
 from headnode.apps.simulate.simulation import Outcome, Simulation
 from headnode.core.formats.swf import Log, Noticed
+
+_TOLL = ("mean_first_wait", "jobs_returned", "tasks_stopped", "lost_processor_hours", "jobs_cut")
 
 
 def documents(simulation: Simulation) -> list[dict[str, Any]]:
     """Return a document for each policy; times in seconds."""
     of_log = about(simulation.log) | _described(simulation.machine)
-    return [_document(outcome) | of_log for outcome in simulation.outcomes]
+    return [
+        _document(outcome) | _of_parameters(simulation, outcome) | of_log for outcome in simulation.outcomes
+    ]
 
 
 def _document(outcome: Outcome) -> dict[str, Any]:
     return {
-        "policy": outcome.policy,
+        "policy": outcome.variant.policy,
         "ties": outcome.ties.value,
         **outcome.figures._asdict(),
         "seconds": outcome.seconds,
         "jobs_per_second": outcome.figures.jobs / outcome.seconds,
+    }
+
+
+def _of_parameters(simulation: Simulation, outcome: Outcome) -> dict[str, Any]:
+    """Return the parameters, and what they meant for jobs of each priority; nothing where none is chosen."""
+    if not simulation.is_about_parameters:
+        return {}
+    every, *classes = by_priority(simulation, outcome)
+    return {
+        "parameters": dict(outcome.variant.parameters),
+        "least_percent": simulation.scene.asking.least,
+        **{name: value for name, value in every._asdict().items() if name in _TOLL},
+        "by_priority": [each._asdict() for each in classes],
     }
 
 
@@ -45,15 +63,46 @@ def rows(simulation: Simulation) -> list[dict[str, str]]:
     """Return a row for each policy, with how many jobs start earlier and later than under the first."""
     first = simulation.outcomes[0]
     return [
-        _row(outcome) | ({} if outcome is first else _against(first.starts, outcome.starts))
+        row
         for outcome in simulation.outcomes
+        for row in _with_priorities(
+            simulation,
+            outcome,
+            _row(outcome) | ({} if outcome is first else _against(first.starts, outcome.starts)),
+        )
     ]
+
+
+def _with_priorities(
+    simulation: Simulation, outcome: Outcome, row: dict[str, str]
+) -> Iterator[dict[str, str]]:
+    """Yield the row, with what jobs were stopped, and one for each priority, if there are several."""
+    if not simulation.is_about_parameters:
+        yield row
+        return
+    every, *classes = by_priority(simulation, outcome)
+    yield row | _class_row(every)
+    if len(classes) > 1:
+        yield from map(_class_row, classes)
+
+
+def _class_row(of: OfPriority) -> dict[str, str]:
+    return {
+        "Priority": of.priority,
+        "Jobs": str(of.jobs),
+        "First wait (s)": f"{of.mean_first_wait:.3f}",
+        "Mean wait (s)": f"{of.mean_wait:.3f}",
+        "Bounded slowdown": f"{of.mean_bounded_slowdown:.4f}",
+        "Stopped": str(of.tasks_stopped),
+        "Lost (h)": f"{of.lost_processor_hours:.2f}",
+        "At limit": str(of.jobs_cut),
+    }
 
 
 def _row(outcome: Outcome) -> dict[str, str]:
     found = outcome.figures
     return {
-        "Policy": outcome.policy,
+        "Policy": outcome.name,
         "Jobs": str(found.jobs),
         "Mean wait (s)": f"{found.mean_wait:.3f}",
         "Bounded slowdown": f"{found.mean_bounded_slowdown:.4f}",

@@ -20,7 +20,7 @@ _STATUS = 10  # where the status stands; 2, 3 and 4 mark a part of a job that wa
 _PARTS = frozenset(("2", "3", "4"))
 _SHOWN = 60  # characters of a bad line in an error
 _USED_MEMORY, _REQUESTED_MEMORY = 6, 9  # where they stand; kB for each processor
-_USER, _EXECUTABLE = 11, 13
+_USER, _GROUP, _EXECUTABLE, _QUEUE = 11, 12, 13, 14
 _KILOBYTES = 1024  # in a MB
 _LATEST = 10**12  # seconds, 30,000 years: times beyond are no times
 
@@ -71,12 +71,14 @@ class _Row(NamedTuple):
     estimate: float
     line: int
     memory: int = 0
-    user: str = ""
-    name: str = ""
+    whose: "_Whose" = ("", "", "", "")
 
 
-_Kept = tuple[float, int, float, float, int, int, str, str]
-"""(submit, number, run time, estimate, processors, memory, user, name) of a job that is replayed."""
+_Whose = tuple[str, str, str, str]
+"""User, name, group and queue; "" is unknown."""
+
+_Kept = tuple[float, int, float, float, int, int, str, str, str, str]
+"""(submit, number, run time, estimate, processors, memory, user, name, group, queue) of a job replayed."""
 
 
 def read_swf(
@@ -84,8 +86,8 @@ def read_swf(
 ) -> Log:
     """Read a log for a machine of so many processors; None takes what the log's header says.
 
-    Memory is read only where `fits` is there to look at it: most logs say nothing of it.  With `whose`, users
-    and names of jobs are read too: the numbers that stand there for users and for executables.
+    Memory is read only where `fits` is there to look at it: most logs say nothing of it.  With `whose`,
+    users, names, groups and queues are read too: the numbers that stand there, names being executables.
     Raises:  BadRequest ``workload-line`` for a line that is not in the format, ``workload-machine`` when
              nobody says how large the machine is, ``workload-empty`` when no job can be replayed.
     """
@@ -97,8 +99,8 @@ def read_swf(
         raise _empty(len(rows), size)
     kept.sort()
     submits, numbers, run_times, estimates, wanted, *known = zip(*kept, strict=True)
-    memories, users, names = (column if any(column) else () for column in known)
-    workload = Workload(numbers, submits, run_times, estimates, wanted, memories, users, names)
+    memories, *whose_are = (column if any(column) else () for column in known)
+    workload = Workload(numbers, submits, run_times, estimates, wanted, memories, *whose_are)
     return Log(workload, size, reader.header, reader.remarks())
 
 
@@ -132,7 +134,7 @@ class _Reader:
         if self._fits is not None:
             row = row._replace(memory=_memory(line, text, fields))
         if self._whose:
-            row = row._replace(user=_known(fields, _USER), name=_known(fields, _EXECUTABLE))
+            row = row._replace(whose=_whose(fields))
         return row
 
     def _is_whole(self, line: int, fields: Sequence[str]) -> bool:
@@ -150,7 +152,7 @@ class _Reader:
             self._lines[Remark.ESTIMATED] = [row.line for row in rows]
         kept: list[_Kept] = []
         last = 0.0
-        for number, submit, run_time, allocated, requested, estimate, line, memory, user, name in rows:
+        for number, submit, run_time, allocated, requested, estimate, line, memory, whose in rows:
             limit = estimate if estimated else run_time
             processors = requested if requested > 0 else allocated
             if submit < 0 or not 0 < processors <= size or run_time <= 0 or limit <= 0:
@@ -162,7 +164,7 @@ class _Reader:
             if requested <= 0 or run_time > limit or submit < last:
                 self._notice(line, requested <= 0, run_time > limit, submit < last)
             last = submit
-            kept.append((submit, number, min(run_time, limit), limit, processors, memory, user, name))
+            kept.append((submit, number, min(run_time, limit), limit, processors, memory, *whose))
         return kept
 
     def _notice(self, line: int, allocated: bool, cut: bool, out_of_order: bool) -> None:
@@ -200,6 +202,10 @@ def _memory(line: int, text: str, fields: Sequence[str]) -> int:
     except ValueError:
         raise _bad_line(line, text) from None
     return ceil(next((kilobytes for kilobytes in said if kilobytes > 0), 0) / _KILOBYTES)
+
+
+def _whose(fields: Sequence[str]) -> _Whose:
+    return _known(fields, _USER), _known(fields, _EXECUTABLE), _known(fields, _GROUP), _known(fields, _QUEUE)
 
 
 def _known(fields: Sequence[str], at: int) -> str:

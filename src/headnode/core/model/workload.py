@@ -11,8 +11,8 @@ class Workload(NamedTuple):
            each processor for `memories`.
 
     A run time is positive and never longer than its estimate; processors are at least one.  A memory of 0 is
-    unknown, as are a user and a name of "".  Columns that have a default may be empty: then nothing of the
-    kind is known.
+    unknown, as are a user, a name, a group and a queue of "".  Columns that have a default may be empty: then
+    nothing of the kind is known.
     """
 
     numbers: Sequence[int]
@@ -23,3 +23,5 @@ class Workload(NamedTuple):
     memories: Sequence[int] = ()
     users: Sequence[str] = ()
     names: Sequence[str] = ()
+    groups: Sequence[str] = ()
+    queues: Sequence[str] = ()

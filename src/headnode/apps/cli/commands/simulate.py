@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from headnode.apps.cli.options import Asked
     from headnode.apps.cli.output import Output
     from headnode.apps.client.client import Client
+    from headnode.apps.simulate.asking import Asking
     from headnode.apps.simulate.machine import Machine
     from headnode.apps.simulate.simulation import Progress, Scene, Simulation
     from headnode.core.formats.swf import Log
@@ -23,12 +24,24 @@ if TYPE_CHECKING:
         """Replays a log under some policies, and tells how far it is."""
 
         def __call__(
-            self, path: str, policies: Sequence[str], scene: Scene, progress: Progress = ...
+            self, path: str, policies: Sequence[str], scene: Scene, progress: Progress = ..., /
         ) -> T: ...
 
 
 DEFAULT_POLICY = "easy"
 _COLUMNS = ("Policy", "Jobs", "Mean wait (s)", "Bounded slowdown", "Utilisation", "Makespan (s)")
+_OF_PARAMETERS = (
+    "Policy",
+    "Priority",
+    "Jobs",
+    "First wait (s)",
+    "Mean wait (s)",
+    "Bounded slowdown",
+    "Utilisation",
+    "Stopped",
+    "Lost (h)",
+    "At limit",
+)
 
 
 def run(asked: "Asked", client: "Client", out: "Output") -> int:
@@ -124,17 +137,34 @@ def _write_report(
 
 
 def _policies(asked: "Asked") -> "Sequence[str]":
-    """Return the policies, each once: that of ``--policy`` first."""
+    """Return the policies, each once, and with its own parameters: that of ``--policy`` first."""
+    from headnode.apps.simulate.variants import policy_first
+
     compared = [name for names in asked.options.get("compare", ()) for name in names.split(",")]
     chosen = asked.text("policy")
     first = [chosen] if chosen is not None else [] if compared else [DEFAULT_POLICY]
-    return list(dict.fromkeys(name.strip().lower() for name in [*first, *compared]))
+    return list(dict.fromkeys(policy_first([*first, *compared], (chosen or DEFAULT_POLICY).strip().lower())))
 
 
 def _scene(asked: "Asked") -> "Scene":
     from headnode.apps.simulate.simulation import Scene
+    from headnode.apps.simulate.variants import read_parameters
 
-    return Scene(_ties(asked), _processors(asked), asked.flag("engine"), _machine(asked))
+    parameters = read_parameters(asked.options.get("set", ()))
+    return Scene(
+        _ties(asked), _processors(asked), asked.flag("engine"), _machine(asked), parameters, _asking(asked)
+    )
+
+
+def _asking(asked: "Asked") -> "Asking":
+    from headnode.apps.simulate.asking import AS_LOGGED, Asking, read_least, read_priorities, read_selector
+
+    least = asked.text("least")
+    return Asking(
+        read_priorities(asked.options.get("priority", ())),
+        tuple(map(read_selector, asked.options.get("once", ()))),
+        AS_LOGGED.least if least is None else read_least(least),
+    )
 
 
 def _ties(asked: "Asked") -> "Ties":
@@ -205,7 +235,8 @@ def _show(simulation: "Simulation", out: "Output") -> None:
     from headnode.apps.simulate.report import documents, rows
 
     data, several = documents(simulation), len(simulation.outcomes) > 1
-    columns = (*_COLUMNS, "Earlier", "Later") if several else ()
+    compared: Sequence[str] = (*_COLUMNS, "Earlier", "Later") if several else ()
+    columns = _OF_PARAMETERS if simulation.is_about_parameters else compared
     out.sheet(Sheet("Policy", rows(simulation), data if several else data[0], columns=columns))
 
 
@@ -220,7 +251,37 @@ COMMANDS = (
             SINCE,
             UNTIL,
             Option("policy", "POLICY", "fcfs, easy (the default), conservative or conservative-replan"),
-            Option("compare", "POLICY,...", "Run these as well and show all side by side", repeats=True),
+            Option(
+                "compare",
+                "POLICY,...",
+                "Run these as well and show all side by side; each may have parameters of its own, such as "
+                "easy+PreemptionType=Graceful, or these alone: PreemptionType=Graceful",
+                repeats=True,
+            ),
+            Option(
+                "set",
+                "NAME=VALUE",
+                "With --engine or --nodes: a parameter as of hn cluster params, for all that is compared",
+                repeats=True,
+            ),
+            Option(
+                "priority",
+                "WHICH=PRIORITY",
+                "With --engine or --nodes: of jobs by queue, group, user or size, such as "
+                "user:7,12-15=Highest; the first that fits a job counts, others are Normal",
+                repeats=True,
+            ),
+            Option(
+                "least",
+                "PERCENT",
+                "With --engine or --nodes: how much of their processors jobs are content with, such as 50%",
+            ),
+            Option(
+                "once",
+                "WHICH",
+                "With --engine or --nodes: jobs that may not run twice, such as queue:3; all others may",
+                repeats=True,
+            ),
             Option("processors", "NUMBER", "Size of the machine; without it, what the log's header says"),
             Option(
                 "ties", "ORDER", "What goes first at one instant: ends-first (the default), arrivals-first"
@@ -247,9 +308,9 @@ COMMANDS = (
         notes=(
             "The log is in the Standard Workload Format, plain or packed with gzip or xz. Processors are a "
             "pool of equal ones, unless --nodes describes a cluster: then jobs go through the head itself, "
-            "with its scheduler and life cycles. Jobs have one size, and the scheduler sees only their "
-            "estimates. Jobs that cannot be replayed are left out, and counted on standard error. "
-            "See docs/policy-lab.md.",
+            "with its scheduler and life cycles. Jobs have one size, but with --least, and the scheduler "
+            "sees only their estimates. Jobs that cannot be replayed are left out, and counted on standard "
+            "error. See docs/policy-lab.md.",
         ),
     ),
 )

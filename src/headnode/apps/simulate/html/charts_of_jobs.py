@@ -28,7 +28,7 @@ def by_class(
     for place, one in enumerate(found):
         measures = (one.waits, slowdowns(workload, one.outcome.starts))
         for row, (values, said) in enumerate(zip(measures, (span, _times), strict=True)):
-            trace = _spreads(place, one.outcome.policy, classes, values, said)
+            trace = _spreads(place, one.outcome.name, classes, values, said)
             trace.showlegend = row == 0
             figure.add_trace(trace, row=row + 1, col=1)
             highest[row] = max(highest[row], *trace.customdata)
@@ -118,12 +118,12 @@ def _steps(place: int, one: Finding) -> go.Bar:
     counts = one.difference.steps if one.difference is not None else ()
     jobs = len(one.waits)
     return go.Bar(
-        name=label(one.outcome.policy),
+        name=label(one.outcome.name),
         marker={"color": colour(place)},
         x=list(range(len(counts))),
         y=[count * 100 / jobs for count in counts],
         hovertext=[
-            f"{label(one.outcome.policy)}: {count:,} jobs ({percent(count / jobs)}) start {step}"
+            f"{label(one.outcome.name)}: {count:,} jobs ({percent(count / jobs)}) start {step}"
             for count, step in zip(counts, STEPS, strict=True)
         ],
         hovertemplate="%{hovertext}<extra></extra>",

@@ -34,7 +34,7 @@ def over_time(about: Study) -> OverTime:
 def _changes(about: Study, outcome: Outcome) -> Iterator[Mapping[float, int]]:
     """Yield the changes of the level of each row of the chart."""
     work = about.workload
-    yield in_use(work, outcome.starts)
+    yield in_use(work, outcome.starts) if outcome.toll is None else outcome.toll.held
     yield waiting(work, outcome.starts, [1] * len(work.numbers))
     yield waiting(work, outcome.starts, work.processors)
 
@@ -84,7 +84,7 @@ def _figure(about: Study, data: dict[str, Any]) -> go.Figure:
 def _trace(place: int, outcome: Outcome, row: int, data: dict[str, Any]) -> go.Scatter:
     unit = " %" if row == 0 else ""
     return go.Scatter(
-        name=label(outcome.policy),
+        name=label(outcome.name),
         legendgroup=str(place),
         showlegend=row == 0,
         mode="lines",

@@ -38,7 +38,7 @@ def _policy(simulation: Simulation, outcome: Outcome) -> dict[str, Any]:
     work = simulation.log.workload
     strips = _strips(simulation, outcome)
     return {
-        "name": outcome.policy,
+        "name": outcome.name,
         "waits": packed(waits(work, outcome.starts)),
         "stripCounts": packed([len(of_job) for of_job in strips]),
         "strips": packed(_flat(strips)),
@@ -46,6 +46,8 @@ def _policy(simulation: Simulation, outcome: Outcome) -> dict[str, Any]:
 
 
 def _strips(simulation: Simulation, outcome: Outcome) -> Sequence[Sequence[Strip]]:
+    if not simulation.scene.asking.keeps_sizes:
+        return []  # no bar could show a job that changes its size
     if simulation.machine is None or outcome.places is None:
         return lanes(simulation.log.workload, outcome.starts, simulation.log.processors)
     first = firsts(simulation.machine)

@@ -24,7 +24,7 @@ def findings(simulation: Simulation) -> list[Finding]:
         Finding(
             outcome,
             waits(simulation.log.workload, outcome.starts),
-            None if outcome is first else difference(outcome.policy, first.starts, outcome.starts),
+            None if outcome is first else difference(outcome.name, first.starts, outcome.starts),
         )
         for outcome in simulation.outcomes
     ]
@@ -43,7 +43,7 @@ def headlines(found: Sequence[Finding]) -> Iterator[str]:
 def _alone(found: Finding) -> str:
     figures, middle = found.outcome.figures, spread(found.waits)
     return (
-        f"Under {found.outcome.policy}, jobs wait {span(figures.mean_wait)} on average, half of them no "
+        f"Under {found.outcome.name}, jobs wait {span(figures.mean_wait)} on average, half of them no "
         f"longer than {span(middle.median)} and nine in ten no longer than {span(middle.ninth)}; "
         f"{percent(figures.utilisation)} of the processors are in use."
     )
@@ -51,15 +51,15 @@ def _alone(found: Finding) -> str:
 
 def _compared(first: Outcome, other: Outcome, found: Difference) -> str:
     if not found.earlier and not found.later:
-        return f"Under {other.policy}, every job starts when it starts under {first.policy}."
+        return f"Under {other.name}, every job starts when it starts under {first.name}."
     jobs = len(found.changes)
     starts = (
-        f"{share(found.earlier, jobs)} of the jobs start earlier than under {first.policy} "
+        f"{share(found.earlier, jobs)} of the jobs start earlier than under {first.name} "
         f"and {share(found.later, jobs)} later"
     )
     wait = _moved("the mean wait", first.figures.mean_wait, other.figures.mean_wait, span)
     use = _moved("utilisation", first.figures.utilisation, other.figures.utilisation, percent)
-    return f"Under {other.policy}, {starts}; {wait}, and {use}."
+    return f"Under {other.name}, {starts}; {wait}, and {use}."
 
 
 def _moved(what: str, old: float, new: float, said: Callable[[float], str]) -> str:

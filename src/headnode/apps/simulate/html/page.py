@@ -32,6 +32,7 @@ def page(about: Study) -> bytes:
     content = [
         *parts.begin(about),
         parts.figures(about),
+        *([parts.priorities(about)] if about.simulation.is_about_parameters else []),
         parts.the_log(about),
         parts.over_time(list(curves.details)),
         parts.kinds(about),
@@ -51,7 +52,7 @@ def _known(about: Study, curves: OverTime) -> dict[str, Any]:
         "last": about.last,
         "charts": _charts(about, curves),
         "details": curves.details if len(curves.details) > 1 else {},
-        "gantt": first_period(about),
+        "gantt": first_period(about) if about.has_bars else None,
         **packed_jobs(about.simulation),
     }
 
@@ -64,7 +65,7 @@ def _charts(about: Study, curves: OverTime) -> dict[str, Any]:
         "by-run-time": charts_of_jobs.by_class(work, by_run_time(work), found, "Run time of the job"),
     }
     if about.several:
-        figures["changes"] = charts_of_jobs.changes(found, found[0].outcome.policy)
+        figures["changes"] = charts_of_jobs.changes(found, found[0].outcome.name)
     return {name: figure.to_plotly_json() for name, figure in figures.items()}
 
 

@@ -12,10 +12,17 @@ from headnode.apps.simulate.html.elements import figure, plain, section
 from headnode.apps.simulate.html.findings import headlines
 from headnode.apps.simulate.html.period import LENGTHS
 from headnode.apps.simulate.html.study import Study
-from headnode.apps.simulate.html.tables import classes_table, figures_table, longest_table, moved_tables
+from headnode.apps.simulate.html.tables import (
+    classes_table,
+    figures_table,
+    longest_table,
+    moved_tables,
+    priorities_table,
+)
 
 LINKS = (
     ("figures", "Figures"),
+    ("priorities", "Priorities"),
     ("log", "The log"),
     ("time", "Over time"),
     ("kinds", "Sizes and lengths"),
@@ -28,7 +35,7 @@ _TALL, _MIDDLE, _LOW = 760, 640, 420  # heights of charts in pixels
 
 def heading(about: Study) -> str:
     """Say in a line what the page is about: policies and log."""
-    *most, last = (one.outcome.policy for one in about.found)
+    *most, last = (one.outcome.name for one in about.found)
     return f"{', '.join(most)}{' and ' if most else ''}{last} on {PurePath(about.name).name}"
 
 
@@ -38,7 +45,11 @@ def begin(about: Study) -> Iterator[_Element]:
     yield E.p(plain(" · ".join(_facts(about))), {"class": "about"})
     sentences = [E.p(plain(sentence)) for sentence in headlines(about.found)]
     yield E.div(*sentences, {"class": "found", "role": "note", "aria-label": "What was found"})
-    links = [E.a(title, href=f"#{anchor}") for anchor, title in LINKS if anchor != "changes" or about.several]
+    absent = {
+        *(() if about.several else ("changes",)),
+        *(() if about.simulation.is_about_parameters else ("priorities",)),
+    }
+    links = [E.a(title, href=f"#{anchor}") for anchor, title in LINKS if anchor not in absent]
     yield E.nav(*links, {"aria-label": "Parts of this page"})
 
 
@@ -53,7 +64,11 @@ def _facts(about: Study) -> Iterator[str]:
     )
     yield f"{about.processors:,} processor{'' if about.processors == 1 else 's'}{nodes}"
     yield f"{about.calendar.said(about.first)} to {about.calendar.said(about.last)}"
-    yield f"ties {about.simulation.outcomes[0].ties.value}"
+    scene = about.simulation.scene
+    yield f"ties {scene.ties.value}"
+    yield from (f"{name}={value}" for name, value in scene.parameters)
+    if not about.has_bars:
+        yield f"jobs do with {scene.asking.least} % of their processors"
     header = about.simulation.log.header
     yield from (header[label] for label in ("Computer", "Installation") if header.get(label))
 
@@ -62,6 +77,16 @@ def figures(about: Study) -> _Element:
     """Return the table of figures."""
     said = texts.FIGURES + (texts.BEST if about.several else "")
     return section("figures", "Figures", figures_table(about.found), E.p(said, {"class": "note"}))
+
+
+def priorities(about: Study) -> _Element:
+    """Return what was stopped for others, and what jobs of each priority had of it."""
+    return section(
+        "priorities",
+        "Priorities, and what was stopped for others",
+        priorities_table(about.simulation),
+        E.p(texts.PRIORITIES, {"class": "note"}),
+    )
 
 
 def the_log(about: Study) -> _Element:
@@ -103,7 +128,7 @@ def kinds(about: Study) -> _Element:
 
 def changes(about: Study) -> _Element:
     """Return who starts earlier and who later, and who by most."""
-    first = about.found[0].outcome.policy
+    first = about.found[0].outcome.name
     return section(
         "changes",
         "Who gains and who loses",
@@ -146,7 +171,7 @@ def jobs(about: Study) -> _Element:
 
 def _comparison(about: Study) -> Iterator[_Element]:
     """Yield the choice of a policy to compare with the first, and of whom it moves."""
-    first, *others = (one.outcome.policy for one in about.found)
+    first, *others = (one.outcome.name for one in about.found)
     policies = [E.option(plain(policy), value=str(place)) for place, policy in enumerate(others, start=1)]
     moves = {"any": "at any time", "sooner": "earlier", "later": "later"}
     starts = [E.option(title, value=value) for value, title in moves.items()]
@@ -155,10 +180,10 @@ def _comparison(about: Study) -> Iterator[_Element]:
 
 
 def machine(about: Study) -> _Element:
-    """Return the chart of jobs on processors."""
-    policies = [
-        E.option(plain(one.outcome.policy), value=str(place)) for place, one in enumerate(about.found)
-    ]
+    """Return the chart of jobs on processors, or why there is none."""
+    if not about.has_bars:
+        return section("machine", "Jobs on processors", E.p(texts.NO_BARS))
+    policies = [E.option(plain(one.outcome.name), value=str(place)) for place, one in enumerate(about.found)]
     lengths = [E.option(title, value=str(seconds)) for seconds, title in LENGTHS]
     kind = (
         {"type": "number", "step": "any"}

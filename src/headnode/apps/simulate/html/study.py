@@ -35,6 +35,11 @@ class Study(NamedTuple):
         return self.simulation.log.processors
 
     @property
+    def has_bars(self) -> bool:
+        """Whether jobs can be drawn as bars: they keep their sizes."""
+        return self.simulation.scene.asking.keeps_sizes
+
+    @property
     def several(self) -> bool:
         """Whether there is anything to compare."""
         return len(self.found) > 1

@@ -8,11 +8,13 @@ from lxml.etree import _Element
 from lxml.html.builder import E
 
 from headnode.apps.cli.words import span
+from headnode.apps.simulate.by_priority import by_priority
 from headnode.apps.simulate.html.classes import JobClass, slowdowns, spread
 from headnode.apps.simulate.html.differences import most_gaining, most_losing
 from headnode.apps.simulate.html.elements import Content, folded, plain, table
 from headnode.apps.simulate.html.findings import Finding, percent
 from headnode.apps.simulate.html.study import Study
+from headnode.apps.simulate.simulation import Simulation
 from headnode.core.model.workload import Workload
 
 _MOST = 10  # jobs that gain, and as many that lose
@@ -44,7 +46,7 @@ def figures_table(found: Sequence[Finding]) -> _Element:
     columns = [_cells(column, found) for column in _COLUMNS]
     compared = [_compared(one) for one in found] if len(found) > 1 else [()] * len(found)
     rows = [
-        [one.outcome.policy, *(column[place] for column in columns), *compared[place]]
+        [one.outcome.name, *(column[place] for column in columns), *compared[place]]
         for place, one in enumerate(found)
     ]
     heads = ["Policy", *(column.title for column in _COLUMNS)]
@@ -65,6 +67,39 @@ def _compared(one: Finding) -> Sequence[str]:
     if one.difference is None:
         return ("", "")
     return f"{one.difference.earlier:,}", f"{one.difference.later:,}"
+
+
+def priorities_table(simulation: Simulation) -> _Element:
+    """Return what was stopped for others, and what jobs of each priority had of it, for every outcome."""
+    heads = (
+        "Policy",
+        "Priority",
+        "Jobs",
+        "Mean first wait",
+        "Mean wait",
+        "Bounded slowdown",
+        "Jobs queued again",
+        "Tasks stopped",
+        "Lost (processor hours)",
+        "At limit",
+    )
+    rows = [
+        (
+            outcome.name,
+            of.priority,
+            f"{of.jobs:,}",
+            span(of.mean_first_wait),
+            span(of.mean_wait),
+            f"{of.mean_bounded_slowdown:,.2f}",
+            f"{of.jobs_returned:,}",
+            f"{of.tasks_stopped:,}",
+            f"{of.lost_processor_hours:,.1f}",
+            f"{of.jobs_cut:,}",
+        )
+        for outcome in simulation.outcomes
+        for of in by_priority(simulation, outcome)
+    ]
+    return table("Jobs of each priority", heads, rows)
 
 
 def classes_table(
@@ -96,7 +131,7 @@ def _class_rows(
             wait, slowdown = (spread([values[job] for job in jobs.places]) for values in (waits, slow))
             yield (
                 jobs.name,
-                one.outcome.policy,
+                one.outcome.name,
                 f"{len(jobs.places):,}",
                 span(wait.median),
                 span(wait.ninth),
@@ -111,16 +146,16 @@ def moved_tables(about: Study) -> Iterator[_Element]:
         if one.difference is not None:
             gain = _moved(about, one, most_gaining(one.difference, _MOST), "earlier")
             lose = _moved(about, one, most_losing(one.difference, _MOST), "later")
-            yield folded(f"Jobs that {one.outcome.policy} moves most", gain, lose, opened=place == 0)
+            yield folded(f"Jobs that {one.outcome.name} moves most", gain, lose, opened=place == 0)
 
 
 def _moved(about: Study, one: Finding, places: Sequence[int], where: str) -> _Element:
-    first, policy = about.found[0], one.outcome.policy
+    first, policy = about.found[0], one.outcome.name
     if not places:
         nobody: _Element = E.p(plain(f"Under {policy}, no job starts {where}."))
         return nobody
-    title = f"{policy}: jobs that start {where} by most than under {first.outcome.policy}"
-    heads = (*_JOB, f"Wait, {first.outcome.policy}", f"Wait, {policy}", f"Starts {where} by")
+    title = f"{policy}: jobs that start {where} by most than under {first.outcome.name}"
+    heads = (*_JOB, f"Wait, {first.outcome.name}", f"Wait, {policy}", f"Starts {where} by")
     rows = []
     for job in places:
         old, new = first.waits[job], one.waits[job]

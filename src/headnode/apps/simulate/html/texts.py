@@ -6,6 +6,16 @@ FIGURES = (
     "run time counts as less than 10 s; the table has the mean of all jobs."
 )
 BEST = " The best of each column is bold. Jobs earlier and later are counted against the first line."
+PRIORITIES = (
+    "The first wait is until a job begins. The mean wait is all that it takes beyond its run time: what it "
+    "loses by being stopped, and by having fewer processors than its own, counts as waiting. Lost is the "
+    "work of tasks that were stopped for others and began anew. At limit: jobs that were over at their run "
+    "time limits, with work left to do."
+)
+NO_BARS = (
+    "Jobs have more processors at one time than at another in this simulation, and are not drawn as bars. "
+    "The start of a job is as far before its end as it would have run on all its processors."
+)
 NOTHING_LEFT_OUT = (
     "Nothing was left out and nothing was changed: every line of the log was replayed as it stands."
 )

@@ -110,6 +110,7 @@ class Chooser {
     show.type = "button";
     show.textContent = this.jobs.numbers[job];
     show.title = "Show it in the chart of processors";
+    show.disabled = !this.gantt;
     show.addEventListener("click", () => this.gantt.show(job));
     cell.append(show);
     return cell;

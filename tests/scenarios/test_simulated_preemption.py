@@ -1,0 +1,308 @@
+"""What preemption and balanced mode would have done to past jobs: the head itself does it, at its price."""
+
+import json
+from itertools import accumulate, pairwise
+from pathlib import Path
+
+import pytest
+from cli_scripted_head import hn
+from lxml.html import fromstring
+from test_engine_replay import SIZE, worlds
+
+from headnode.apps.simulate.asking import Asking, read_least, read_priorities, read_selector
+from headnode.apps.simulate.engine_replay import EngineReplay
+from headnode.apps.simulate.machine import pool
+from headnode.apps.simulate.simulation import Scene, simulate
+from headnode.apps.simulate.toll import Toll
+from headnode.apps.simulate.variants import SIMULATED, WHY_NOT, read_parameters, read_variants
+from headnode.core.model.errors import BadRequest
+from headnode.core.model.workload import Workload
+from headnode.core.scheduling.policies import POLICIES
+from headnode.engine.settings import PARAMETERS
+
+# Two jobs have all four processors; ten seconds later user 9 comes with a job of two.
+URGENT = Workload(
+    numbers=(1, 2, 3),
+    submits=(0, 0, 10),
+    run_times=(100, 100, 20),
+    estimates=(100, 100, 20),
+    processors=(2, 2, 2),
+    users=("1", "2", "9"),
+)
+NINE_FIRST = read_priorities(["user:9=Highest"])
+IMMEDIATE = "PreemptionType=Immediate"
+IN_PARTS = (IMMEDIATE, "TaskImmediatePreemption=yes")
+BALANCED = "SchedulingMode=Balanced"
+
+
+def lived(workload: Workload, *parameters: str, size: int = 4, **asking: object) -> tuple[list[float], Toll]:
+    values = read_parameters(parameters)
+    replay = EngineReplay(
+        workload,
+        pool(size),
+        "easy",
+        parameters=values,
+        asking=Asking(NINE_FIRST)._replace(**asking),  # type: ignore[arg-type]
+    )
+    return replay.run(), replay.toll()
+
+
+def test_without_preemption_the_urgent_job_waits_for_an_end() -> None:
+    starts, told = lived(URGENT)
+    assert starts == [0, 0, 100]
+    assert (told.returned, told.stopped, told.lost) == ([0, 0, 0], [0, 0, 0], [0, 0, 0])
+
+
+def test_a_job_that_is_stopped_runs_again_from_its_beginning() -> None:
+    starts, told = lived(URGENT, IMMEDIATE)
+    assert starts == [0, 30, 10]  # the younger of the two gives way
+    assert told.begun == [0, 0, 10]
+    assert told.ended == [100, 130, 30]
+    assert (told.returned, told.stopped, told.lost) == ([0, 1, 0], [0, 1, 0], [0, 10 * 2, 0])
+
+
+def test_nothing_is_lost_gracefully() -> None:
+    starts, told = lived(URGENT, "PreemptionType=Graceful")
+    assert starts == [0, 0, 100]
+    assert (told.stopped, told.lost) == ([0, 0, 0], [0, 0, 0])
+
+
+def test_who_may_not_run_twice_is_not_stopped() -> None:
+    starts, _ = lived(URGENT, IMMEDIATE, once=(read_selector("user:2"),))
+    assert starts == [30, 0, 10]
+    starts, told = lived(URGENT, IMMEDIATE, once=(read_selector("user:1-2"),))
+    assert starts == [0, 0, 100]
+    assert told.lost == [0, 0, 0]
+
+
+def test_only_the_tasks_are_stopped_whose_processors_are_needed() -> None:
+    _, told = lived(URGENT, *IN_PARTS, least=50)
+    assert told.stopped == [0, 1, 0]  # of two
+    assert told.returned == [0, 0, 0]
+    assert told.lost == [0, 10, 0]
+    # The task waits until the first job is over, and the urgent one, which has one processor, runs for 40 s.
+    assert told.ended == [100, 150, 50]
+    _, told = lived(URGENT, IMMEDIATE, least=50)
+    assert (told.stopped, told.returned) == ([0, 2, 0], [0, 1, 0])
+
+
+def test_jobs_of_smaller_sizes_take_the_time_that_their_tasks_need() -> None:
+    work = Workload((1, 2), (0, 0), (10, 10), (10, 10), (2, 4), users=("1", "2"))
+    starts, told = lived(work, least=50)
+    assert told.begun == [0, 0]
+    assert told.ended == [10, 20]  # two of its four tasks wait for the other job
+    assert starts == [0, 10]
+    assert not any(told.cut)
+
+
+@pytest.mark.parametrize(("bias", "stopped"), [("MediumBias", 4), ("NoBias", 6)])
+def test_balanced_jobs_have_shares_by_their_priority(bias: str, stopped: int) -> None:
+    # Of twelve processors each has one to begin with; of the other ten, seven go to who is first, or five.
+    work = Workload((1, 2), (0, 10), (100, 100), (100, 100), (12, 12), users=("9", "1"))
+    above = read_priorities(["user:9=AboveNormal"])
+    shares = BALANCED, f"PriorityBias={bias}"
+    _, told = lived(work, *shares, size=12, least=1, priorities=above)
+    assert told.begun == [0, 10]
+    assert told.stopped[0] == stopped
+    assert told.lost[0] == 10 * stopped
+    _, told = lived(work, *shares, "PreemptionBalancedMode=Graceful", size=12, least=1, priorities=above)
+    assert told.lost == [0, 0]
+    assert told.begun == [0, 100]
+
+
+KINDS = (
+    ("PreemptionType=Graceful",),
+    (IMMEDIATE,),
+    IN_PARTS,
+    (BALANCED,),
+    (BALANCED, "PreemptionBalancedMode=Graceful"),
+)
+
+
+@pytest.mark.parametrize("least", [100, 30])
+@pytest.mark.parametrize("parameters", KINDS)
+def test_all_jobs_end_and_nobody_is_stopped_who_must_not_be(parameters: tuple[str, ...], least: int) -> None:
+    asking = RANKED._replace(least=least)
+    values, stopped = read_parameters(parameters), 0
+    for policy in sorted(POLICIES):
+        for work in worlds(1, 40):
+            replay = EngineReplay(work, pool(SIZE), policy, parameters=values, asking=asking)
+            starts, told = replay.run(), replay.toll()
+            check_toll(work, told)
+            if least == 100:
+                ends = [start + time for start, time in zip(starts, work.run_times, strict=True)]
+                assert (ends, any(told.cut)) == (told.ended, False)
+            if BALANCED not in parameters:
+                urgent = [row for row, size in enumerate(work.processors) if size == 1]
+                assert not any(told.stopped[row] for row in urgent)
+            if "Graceful" in parameters[-1]:
+                assert not any(told.lost)
+            stopped += sum(told.stopped)
+    could = "Graceful" not in parameters[-1] and (least < 100 or BALANCED not in parameters)
+    assert (stopped > 0) == could
+
+
+RANKED = Asking(
+    priorities=read_priorities(["size:1=Highest", "size:2-3=AboveNormal"]), once=(read_selector("size:6-8"),)
+)
+
+
+def check_toll(work: Workload, told: Toll) -> None:
+    """See that jobs held no more than there is, for all that was done, and what runs once was not stopped."""
+    rows = range(len(work.numbers))
+    assert not any(told.stopped[row] for row in rows if work.processors[row] >= 6)
+    times = sorted(told.held)
+    levels = list(accumulate(told.held[time] for time in times))
+    assert 0 <= min(levels) <= max(levels) <= SIZE
+    assert levels[-1] == 0
+    held = sum(level * (end - at) for level, (at, end) in zip(levels, pairwise(times), strict=False))
+    done = sum(work.run_times[row] * work.processors[row] for row in rows if not told.cut[row])
+    assert held >= done + sum(told.lost)
+
+
+def test_the_same_log_gives_the_same_answer() -> None:
+    work = next(worlds(1, 40))
+    for parameters in KINDS:
+        values, asking = read_parameters(parameters), RANKED._replace(least=30)
+        one, other = (
+            EngineReplay(work, pool(SIZE), "easy", parameters=values, asking=asking) for _ in range(2)
+        )
+        assert (one.run(), one.toll()) == (other.run(), other.toll())
+
+
+def test_every_parameter_is_simulated_or_refused_with_a_reason() -> None:
+    names = {parameter.name for parameter in PARAMETERS.values()}
+    assert set(SIMULATED) | WHY_NOT.keys() == names
+    assert not set(SIMULATED) & WHY_NOT.keys()
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("PreemptionType", "parameter-value"),
+        ("PreemptionType=graceful", "parameter-value"),
+        ("RebalancingInterval=0", "parameter-value"),
+        ("Preemption=None", "no-such-parameter"),
+        ("HeartbeatInterval=5", "parameter-not-simulated"),
+        ("SchedulingPolicy=easy", "parameter-not-simulated"),
+    ],
+)
+def test_parameters_are_checked_as_those_of_a_cluster(text: str, code: str) -> None:
+    with pytest.raises(BadRequest) as refused:
+        read_parameters([text])
+    assert refused.value.code == code
+
+
+@pytest.mark.parametrize(
+    "text", ["user:7", "owner:7=Highest", "user:=Highest", "user:9-7=Highest", "user:x=Highest"]
+)
+def test_jobs_that_are_picked_by_nothing_known_are_refused(text: str) -> None:
+    with pytest.raises(BadRequest) as refused:
+        read_priorities([text])
+    assert refused.value.code == "which-jobs"
+
+
+def test_jobs_do_with_no_less_than_that_part_of_their_processors() -> None:
+    assert [Asking(least=30).minimum(size) for size in (1, 3, 4, 10, 11)] == [1, 1, 2, 3, 4]
+    assert Asking().minimum(7) == 7
+
+
+@pytest.mark.parametrize("text", ["0", "101%", "half", "-5", ""])
+def test_a_part_of_the_processors_is_a_percentage(text: str) -> None:
+    with pytest.raises(BadRequest) as refused:
+        read_least(text)
+    assert refused.value.code == "least"
+
+
+def test_variants_are_called_by_what_differs() -> None:
+    common = read_parameters(["preemptiontype=Immediate"])
+    assert [
+        (one.name, dict(one.parameters))
+        for one in read_variants(["easy", "fcfs+PreemptionType=None"], common)
+    ] == [
+        ("easy", {"PreemptionType": "Immediate"}),
+        ("fcfs+PreemptionType=None", {"PreemptionType": "None"}),
+    ]
+    assert [one.name for one in read_variants(["easy", "easy+" + IMMEDIATE])] == ["easy", IMMEDIATE]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    rows = zip(URGENT.numbers, URGENT.submits, URGENT.run_times, URGENT.processors, URGENT.users, strict=True)
+    path = tmp_path / "urgent.swf"
+    path.write_text(
+        "; MaxProcs: 4\n"
+        + "".join(
+            f"{job} {at} -1 {time} {size} -1 -1 {size} {time} -1 1 {user}" + " -1" * 6 + "\n"
+            for job, at, time, size, user in rows
+        )
+    )
+    return path
+
+
+ASKED = ("--engine", "--priority", "user:9=Highest")
+
+
+def run(*words: object) -> "tuple[int, str, str]":
+    said = hn("simulate", *map(str, words), state=Path("/nowhere"))
+    return said.returncode, said.stdout, said.stderr
+
+
+def test_settings_are_shown_side_by_side_with_a_line_for_each_priority(log: Path) -> None:
+    code, shown, said = run(log, *ASKED, "--compare", f"PreemptionType=None,{IMMEDIATE}")
+    heading, _, *rows = shown.splitlines()
+    assert (code, said) == (0, "")
+    assert heading.split()[:2] == ["Policy", "Priority"]
+    assert [row.split()[0] for row in rows] == [
+        "PreemptionType=None",
+        "Highest",
+        "Normal",
+        IMMEDIATE,
+        "Highest",
+        "Normal",
+    ]
+    assert rows[4].split() == ["Highest", "1", "0.000", "0.000", "1.0000", "0", "0.00", "0"]
+    assert rows[5].split() == ["Normal", "2", "0.000", "15.000", "1.1500", "1", "0.01", "0"]
+
+
+def test_a_program_reads_what_was_set_and_what_it_cost(log: Path) -> None:
+    _, shown, _ = run(log, *ASKED, "--set", IMMEDIATE, "--json")
+    found = json.loads(shown)
+    assert found["policy"] == "easy"
+    assert found["parameters"] == {"PreemptionType": "Immediate"}
+    assert (found["jobs_returned"], found["tasks_stopped"], found["jobs_cut"]) == (1, 1, 0)
+    assert found["lost_processor_hours"] == pytest.approx(20 / 3600)
+    assert [(each["priority"], each["jobs"], each["mean_wait"]) for each in found["by_priority"]] == [
+        ("Highest", 1, 0),
+        ("Normal", 2, 15),
+    ]
+
+
+def test_a_pool_knows_no_parameters_and_a_log_without_queues_no_queues(log: Path) -> None:
+    assert "--engine" in run(log, "--set", IMMEDIATE)[2]
+    assert "no queues" in run(log, "--engine", "--priority", "queue:1=Highest")[2]
+
+
+def test_the_report_tells_what_was_stopped_and_draws_no_bars_of_jobs_that_change_size(
+    log: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("plotly")
+    from headnode.apps.simulate.html.page import page
+    from headnode.apps.simulate.html.study import study
+
+    for least, bars in ((100, True), (50, False)):
+        scene = Scene(engine=True, asking=Asking(NINE_FIRST, least=least))
+        found = simulate(str(log), ["easy", "easy+" + IMMEDIATE], scene)
+        document = fromstring(page(study("urgent.swf", found, [])))
+        cells = [
+            [cell.text_content() for cell in row]
+            for row in document.get_element_by_id("priorities").iter("tr")
+        ]
+        assert [row[:3] for row in cells if row[0] == IMMEDIATE] == [
+            [IMMEDIATE, "all", "3"],
+            [IMMEDIATE, "Highest", "1"],
+            [IMMEDIATE, "Normal", "2"],
+        ]
+        known = json.loads(document.get_element_by_id("known").text)
+        assert (known["gantt"] is not None) == bars
+        assert ("gantt-chart" in {one.get("id") for one in document.iter("div")}) == bars
