@@ -256,6 +256,16 @@ class Scene:
         self.head.until(lambda: children.read_text().strip())
         return int(children.read_text().split()[0])
 
+    def written(self, name: str) -> str:
+        """Return what tasks have written so far into a file of their work directory."""
+        file = self.work / name
+        return file.read_text() if file.exists() else ""
+
+    def number(self, name: str) -> int:
+        """Wait until a task has written a number into such a file, which may be after it is told to run."""
+        self.head.until(lambda: self.written(name).endswith("\n"))
+        return int(self.written(name))
+
     def captured(self, task: int, instance: int = 1, job: JobId = JOB) -> Path:
         return Path(captured_path(str(self.state / "output"), job, task, instance))
 

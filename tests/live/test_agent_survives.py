@@ -35,10 +35,10 @@ def test_tasks_outlive_the_agent_and_the_next_one_reports_them_all(scene: Scene)
     scene.head.until(lambda: len(scene.head.started) == 2)
     scene.kill_agent()
     (scene.work / "go").touch()
-    scene.head.until(lambda: len((scene.work / "runs").read_text().split()) == 40)
+    scene.head.until(lambda: len(scene.written("runs").split()) == 40)
     scene.start()
     assert [scene.head.result(1, instance).exit_code for instance, _ in attempts] == list(range(1, 41))
-    runs = sorted(map(int, (scene.work / "runs").read_text().split()))
+    runs = sorted(map(int, scene.written("runs").split()))
     assert runs == list(range(1, 41))
     assert scene.head.hellos[-1].open_jobs == (JOB,)
 
@@ -83,8 +83,7 @@ def test_a_head_that_was_away_hears_everything_when_it_is_back(scene: Scene) -> 
     scene.head.until(lambda: scene.head.started)
     scene.head.hang_up()
     (scene.work / "go").touch()
-    runs = scene.work / "runs"
-    scene.head.until(lambda: runs.read_text() == "1\n2\n")
+    scene.head.until(lambda: scene.written("runs") == "1\n2\n")
     scene.head.listen()
     assert [scene.head.result(1, instance).exit_code for instance in (1, 2)] == [1, 2]
 
@@ -101,11 +100,10 @@ def test_what_a_head_heard_and_did_not_acknowledge_is_said_again_to_the_next(sce
 
 
 def test_a_task_over_its_limit_is_ended_without_an_agent(scene: Scene) -> None:
-    scene.job("echo $$ > pid; exec sleep 300", run_time=Seconds(0.5))
+    scene.job("echo $$ > pid; exec sleep 300", run_time=Seconds(2.0))
     scene.head.run(1, (1, 1))
-    scene.head.until(lambda: (1, 1, 1) in scene.head.started)
+    task = scene.number("pid")
     scene.kill_agent()
-    task = int((scene.work / "pid").read_text())
     assert alive(task)
     scene.head.until(lambda: not alive(task))
     scene.start()
@@ -120,7 +118,7 @@ def test_when_a_shepherd_is_killed_lost_and_never_ran_are_told_apart_and_strays_
     assert scene.head.result(2).exit_code == 4
     scene.head.run(1, (1, 1), (2, 1))
     scene.head.until(lambda: (1, 1, 1) in scene.head.started)
-    stray = int((scene.work / "stray").read_text())
+    stray = scene.number("stray")
     os.kill(scene.shepherd(), signal.SIGKILL)
     lost, never = scene.head.result(1, 1), scene.head.result(1, 2)
     assert (lost.kind, lost.exit_code, lost.signal) == ("lost", None, None)
@@ -162,7 +160,7 @@ def test_what_a_shepherd_left_that_died_with_its_agent_is_killed_by_the_next_age
     scene.job("setsid sleep 300 & echo $! > stray; wait")
     scene.head.run(1, (1, 1), (2, 1))
     scene.head.until(lambda: (1, 1, 1) in scene.head.started)
-    shepherd, stray = scene.shepherd(), int((scene.work / "stray").read_text())
+    shepherd, stray = scene.shepherd(), scene.number("stray")
     leave_group(scene, with_group)
     scene.kill_agent()
     os.kill(shepherd, signal.SIGKILL)
@@ -265,7 +263,7 @@ def test_goodbye_leaves_tasks_running_unless_they_are_to_be_canceled(scene: Scen
     scene.job("echo $$ > pid; exec sleep 300")
     scene.head.run(1, (1, 1))
     scene.head.until(lambda: scene.head.started)
-    task = int((scene.work / "pid").read_text())
+    task = scene.number("pid")
     scene.head.say(m.Goodbye())
     assert scene.agent is not None
     assert scene.agent.wait(10) == 0

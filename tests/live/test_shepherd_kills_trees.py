@@ -165,8 +165,7 @@ def standing_tree(folder: Path, first: str, marker: str) -> list[int]:
 def test_a_tree_that_is_stopped_by_a_signal_is_ended_too(scene: Scene) -> None:
     scene.job("echo $$ > pid; exec sleep 300")
     scene.head.run(1, (1, 1))
-    scene.head.until(lambda: scene.head.started)
-    os.kill(int((scene.work / "pid").read_text()), signal.SIGSTOP)
+    os.kill(scene.number("pid"), signal.SIGSTOP)
     scene.head.say(m.Stop(JOB, ((1, 1, 1),)))
     assert scene.head.result(1).signal == signal.SIGTERM
 

@@ -204,9 +204,9 @@ def test_what_stands_still_can_be_ended_while_the_rest_stays(scene: Scene) -> No
 def test_a_process_that_dies_while_all_stands_still_is_reported(scene: Scene) -> None:
     scene.job("echo $$ > pid; exec sleep 300")
     scene.head.run(1, (1, 1))
-    scene.head.until(lambda: scene.head.started)
+    process = scene.number("pid")
     scene.head.suspend(1)
-    os.kill(int((scene.work / "pid").read_text()), signal.SIGKILL)
+    os.kill(process, signal.SIGKILL)
     assert scene.head.result(1).signal == signal.SIGKILL
 
 
