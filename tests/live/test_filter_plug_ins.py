@@ -14,6 +14,12 @@ from headnode.core.filtering.registration import Filter, Form
 
 LONG = 60.0  # seconds; no test waits so long
 JOB = b'{"name": "a", "about": {"id": 7, "owner": "ada"}}'
+LEAVES_BEHIND = """
+import os
+def filter_submission(job):
+    os.posix_spawn("/bin/sleep", ["sleep", "1000"], {})
+    os._exit(0)
+"""
 OFFERED = Offered(3, 2, True, 8, offer=5)
 
 
@@ -93,6 +99,7 @@ def test_a_method_that_is_not_there_has_nothing_against_a_job(tmp_path: Path) ->
         ("def filter_submission(job):\n    return 1, object()\n", How.BROKEN),
         ("import os\ndef filter_submission(job):\n    os._exit(0)\n", How.BROKEN),
         ("import os\ndef filter_submission(job):\n    os.kill(os.getpid(), 11)\n", How.SIGNALLED),
+        (LEAVES_BEHIND, How.BROKEN),
         ("raise OSError('not loaded')\n", How.MISSING),
         ("import os\nos._exit(3)\n", How.MISSING),
     ],

@@ -233,6 +233,7 @@ def main() -> None:
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with socket.socket(fileno=int(sys.argv[1])) as head:
+        head.set_inheritable(False)  # a filter that kept it would hide that this process is gone
         Runner(head).serve()
 
 

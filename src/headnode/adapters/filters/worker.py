@@ -82,6 +82,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     name, handle = sys.argv[1], int(sys.argv[2])
     with socket.socket(fileno=handle) as head, head.makefile("rwb") as stream:
+        head.set_inheritable(False)  # what the plug-in starts would hide that this process is gone
         plug_in: Any = None
 
         def loading() -> dict[str, Any]:
