@@ -32,6 +32,7 @@ _ORDER_WORDS: Mapping[str, Literal["memory", "processors", "speed"]] = {
     "speed": "speed",
 }
 _INT = re.compile(r"[+-]?\d{1,10}\Z", re.ASCII)
+_SECONDS = re.compile(r"[0-9]{1,10}\Z")
 
 
 class Words(msgspec.Struct, frozen=True):
@@ -46,7 +47,8 @@ def parse_int(text: str) -> int:
 
     Raises:  BadRequest ``number``.
     """
-    number = int(text.strip()) if _INT.match(text.strip()) else MOST_INT + 1
+    word = text.strip()
+    number = int(word) if _INT.match(word) else MOST_INT + 1
     if not LEAST_INT <= number <= MOST_INT:
         _refuse("number", text, "a whole number", f"write a number from {LEAST_INT} to {MOST_INT}")
     return number
@@ -69,7 +71,7 @@ def parse_names(text: str) -> tuple[str, ...]:
     >>> parse_names("a, b b,,c")
     ('a', 'b b', 'c')
     """
-    return tuple(name.strip() for name in text.split(",") if name.strip())
+    return tuple([name for each in text.split(",") if (name := each.strip())])
 
 
 def parse_nodes(text: str) -> tuple[str, ...]:
@@ -189,11 +191,12 @@ def parse_seconds(text: str) -> Seconds:
 
     Raises:  BadRequest ``run-time``.
     """
-    if text.strip().lower() == "infinite":
-        return FOREVER
-    if not re.fullmatch(r"[0-9]{1,10}", text.strip()):
+    word = text.strip()
+    if _SECONDS.match(word):
+        return Seconds(float(word))
+    if word.lower() != "infinite":
         _refuse("run-time", text, "a run time", "write whole seconds, or Infinite")
-    return Seconds(float(text.strip()))
+    return FOREVER
 
 
 def format_seconds(span: Seconds) -> str:

@@ -18,25 +18,33 @@ from headnode.core.model.errors import BadRequest
 
 _MOST_HINTS = 100
 _UNPLAIN = ("order_by", "fixed.job_type")  # what they say depends on the text
-Plain = tuple[str, Callable[[str], Any]]
-"""A field, and how its values are read."""
+Plain = tuple[str, Callable[[str], Any], bool]
+"""A field, how its values are read, and whether it is a piece of one."""
 
 
 class Found:
     """What one Job or Task element says, before its attributes are put together."""
 
-    __slots__ = ("element", "extensions", "pairs", "strangers", "values", "where")
+    __slots__ = ("element", "pieces", "strangers", "values", "where")
 
     def __init__(self, element: etree._Element, where: str) -> None:
         self.element, self.where = element, where
-        self.values: Values = {}
-        self.extensions: dict[str, str] = {}
-        self.pairs: dict[str, dict[str, str]] = {}  # environment and properties
-        self.strangers: dict[str, int] = {}  # how many unknown elements there are of each name
+        self.values: Values = {}  # of fields, those of lists and the extensions among them
+        self.pieces: Values = {}  # of what is folded from several attributes: names with a dot
+        self.strangers: dict[str, int] | None = None  # how many unknown elements there are of each name
 
-    def fields(self) -> Values:
-        """Return the fields that need no putting together."""
-        return {**self.pairs, "extensions": self.extensions} if self.extensions else self.pairs
+    def said(self, field: str) -> Values:
+        """Return the values among which that of a row's field is."""
+        return self.pieces if is_piece(field) else self.values
+
+    def keep(self, key: str, text: str) -> None:
+        """Keep something that is not understood in the extensions."""
+        self.values.setdefault("extensions", {})[key] = text
+
+
+def is_piece(field: str) -> bool:
+    """Whether the field of a row is one that is folded with others."""
+    return "." in field
 
 
 class Attributes:
@@ -53,22 +61,23 @@ class Attributes:
     def read(self, element: etree._Element, where: str, spellings: Mapping[str, Row]) -> Found:
         """Read the attributes of a Job or Task."""
         found = Found(element, where)
-        values = found.values
+        values, pieces = found.values, found.pieces
         known = self._plain.setdefault(str(element.tag), {})
         for attribute, text in _written(element):
             plain = known.get(attribute)
             if plain is None:
                 self._attribute(found, attribute, text, spellings, known)
                 continue
-            field, read = plain
+            field, read, piece = plain
             try:
                 value = read(text)
             except BadRequest as wrong:
                 self._refuse_value(found, attribute, wrong)
-            if field in values:
+            said = pieces if piece else values
+            if field in said:
                 self._take_second(found, field, attribute, value, text, spellings)
             else:
-                values[field] = value
+                said[field] = value
         return found
 
     def _attribute(
@@ -97,7 +106,7 @@ class Attributes:
             self._keep(found, row.hpc, attribute, text, "it is kept, but has no effect")
         else:
             if row.field not in _UNPLAIN and not self._scribe.strict:
-                known[attribute] = (row.field, row.value.read)
+                known[attribute] = (row.field, row.value.read, is_piece(row.field))
             self._value(found, row, attribute, text, spellings)
 
     def _value(self, found: Found, row: Row, attribute: str, text: str, spellings: Mapping[str, Row]) -> None:
@@ -114,10 +123,11 @@ class Attributes:
             value = row.value.read(text)
         except BadRequest as wrong:
             self._refuse_value(found, attribute, wrong)
-        if row.field in found.values:
+        said = found.said(row.field)
+        if row.field in said:
             self._take_second(found, row.field, attribute, value, text, spellings)
         else:
-            found.values[row.field] = value
+            said[row.field] = value
 
     def _refuse_value(self, found: Found, attribute: str, wrong: BadRequest) -> NoReturn:
         what = f"attribute {local_name(attribute)!r}: {wrong.what}"
@@ -133,7 +143,7 @@ class Attributes:
         spellings: Mapping[str, Row],
     ) -> None:
         """Accept another value for a field; two spellings of one thing must agree, unless one is empty."""
-        if found.values[field] == value or not text.strip():
+        if found.said(field)[field] == value or not text.strip():
             return
         before = takewhile(lambda item: item[0] != attribute, _written(found.element))
         said = [
@@ -143,7 +153,7 @@ class Attributes:
             what = f"attributes {said[-1]!r} and {local_name(attribute)!r} say the same thing differently"
             fix = "write one of them"
             self._scribe.refuse("given-twice", found.where, what, fix, found.element, attribute)
-        found.values[field] = value
+        found.said(field)[field] = value
 
     def _fills(self, attribute: str, field: str, spellings: Mapping[str, Row]) -> bool:
         namespace, name = split_name(attribute)
@@ -165,7 +175,7 @@ class Attributes:
         return self._meant.get(name, "")
 
     def _keep(self, found: Found, key: str, attribute: str, text: str, what: str) -> None:
-        found.extensions[key] = text
+        found.keep(key, text)
         name = local_name(attribute)
         self._scribe.add(
             Kind.NOT_SUPPORTED,

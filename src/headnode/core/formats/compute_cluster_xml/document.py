@@ -6,7 +6,6 @@ Entities, DTDs, the network and huge trees are off: a file that declares anythin
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import NamedTuple, NoReturn
 from xml.parsers import expat
 
@@ -53,11 +52,12 @@ class Document:
         self._last_tag: tuple[int, dict[str, int]] = (-1, {})
         self._asked: dict[etree._Element, int] = {}  # where the elements begin that were looked for
         self._walk = self._beginnings()
+        self._counted = (0, 1)  # a character whose place was asked for, and its line
 
     def place(self, element: etree._Element, attribute: str = "") -> Place:
         """Return where `element`, or its `attribute` (as written), begins."""
         start = self._start(element)
-        return place_of(self._text, self._attribute_starts(start).get(attribute, start), self._lines)
+        return self._place_of(self._attribute_starts(start).get(attribute, start))
 
     def written(self, element: etree._Element, name: str) -> str:
         """Return the attribute `name` of the tree as it is written in the text: with its prefix."""
@@ -109,9 +109,12 @@ class Document:
                 while attribute := _ATTRIBUTE.match(self._text, at):
                     at = attribute.end()
 
-    @cached_property
-    def _lines(self) -> list[int]:
-        return line_starts(self._text)
+    def _place_of(self, at: int) -> Place:
+        """Return the place of the character number `at`, counting lines from the one asked for before."""
+        before, line = self._counted if self._counted[0] <= at else (0, 1)
+        line += self._text.count("\n", before, at)
+        self._counted = at, line
+        return Place(line, at - self._text.rfind("\n", 0, at) - 1)
 
 
 def parse(text: bytes | str) -> Document:

@@ -1,9 +1,11 @@
-"""Several attributes that are one thing in the model, and back: size, sweep, critical tasks."""
+"""Several attributes that are one thing in the model, and back: size, sweep, critical tasks.
 
-from collections.abc import Callable, Mapping
+What is folded is called by names with a dot, as the fields of the rows are.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from headnode.core.formats.compute_cluster_xml.dialects import CCS
 from headnode.core.formats.fidelity import Kind
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec, UnitType
@@ -22,7 +24,7 @@ def units_named(values: Mapping[str, Any]) -> list[UnitType]:
     return [unit for unit, (least, most) in _SIZES.items() if least in values or most in values]
 
 
-def job_unit(values: Mapping[str, Any], tasks: list[Values], tell: Tell) -> UnitType:
+def job_unit(values: Mapping[str, Any], tasks: Sequence[Values], tell: Tell) -> UnitType:
     """Return what the job counts: as written, or as its sizes, or those of its tasks, leave no doubt."""
     written = values.get("size.unit")
     if isinstance(written, UnitType):
@@ -37,8 +39,8 @@ def job_unit(values: Mapping[str, Any], tasks: list[Values], tell: Tell) -> Unit
     return UnitType.PROCESSOR
 
 
-def fold_job_size(values: Values, unit: UnitType, dialect: str, tell: Tell) -> Values:
-    """Take the attributes of size out of `values`; return the fields they mean.
+def fold_job_size(values: Values, unit: UnitType, tell: Tell, *, least: bool) -> Values:
+    """Return the fields that the attributes of size mean; `least` is whether none is below 1.
 
     A size whose auto flag is true is ignored; without a flag it is calculated when it is not written.
     Source:  HPC Pack AutoCalculateMin and AutoCalculateMax.
@@ -56,13 +58,13 @@ def fold_job_size(values: Values, unit: UnitType, dialect: str, tell: Tell) -> V
     others = [one.value for one in named if one is not unit]
     if others:
         tell(Kind.NOTE, f"sizes in {' and '.join(others)}s are not used: the job counts {unit.value}s")
-    if dialect == CCS and values.get("run_until_canceled"):
+    if least:
         fields = {**fields, "minimum": fields["minimum"] or 1, "maximum": fields["maximum"] or 1}
-    return _without(values, "size.") | fields
+    return fields
 
 
 def fold_task_size(values: Values, unit: UnitType, tell: Tell) -> Values:
-    """Take the attributes of size out of `values`; return the fields they mean, counted in the job's `unit`.
+    """Return the fields that the attributes of size mean, counted in the job's `unit`.
 
     Raises:  BadRequest ``unit-mismatch`` when the task counts something else.
     """
@@ -79,19 +81,18 @@ def fold_task_size(values: Values, unit: UnitType, tell: Tell) -> Values:
     if low is not None and high is None and low > 1:
         tell(Kind.APPROXIMATED, f"no maximum is written: the minimum {low} is taken")
         high = low
-    fields = {"minimum": 1 if low is None else low, "maximum": 1 if high is None else high}
-    return _without(values, "size.") | fields
+    return {"minimum": 1 if low is None else low, "maximum": 1 if high is None else high}
 
 
 def fold_sweep(values: Values, tell: Tell) -> Values:
-    """Take Type and IsParametric out of `values`; return the kind of task they mean.
+    """Return the kind of task that Type and IsParametric mean.
 
     Raises:  BadRequest ``task-type`` when they contradict each other.
     """
     kind = values.get("sweep.type")
     parametric = values.get("sweep.is_parametric")
     if kind is None and parametric is None:
-        return values
+        return {}
     if kind is not None and parametric is not None and parametric != (kind is TaskType.SWEEP):
         raise BadRequest(
             code="task-type",
@@ -101,34 +102,26 @@ def fold_sweep(values: Values, tell: Tell) -> Values:
     if kind is None and parametric:
         tell(Kind.TRANSLATED, "IsParametric is read as Type ParametricSweep")
     found = kind or (TaskType.SWEEP if parametric else TaskType.BASIC)
-    return _without(values, "sweep.") | {"kind": found}
+    return {"kind": found}
 
 
 def fold_critical(values: Values, tell: Tell) -> Values:
-    """Take the two attributes of a critical task out of `values`; a count alone implies the flag.
+    """Return the fields that the two attributes of a critical task mean; a count alone implies the flag.
 
     Source:  HPC Pack FailJobOnFailure and FailJobOnFailureCount.
     """
     flag, count = values.get("critical.flag"), values.get("critical.count")
     if flag is None and count is None:
-        return values
-    rest = _without(values, "critical.")
+        return {}
     if flag is False:
         if count not in (None, 0, 1):
             tell(Kind.NOTE, f"FailJobOnFailureCount {count} has no effect: FailJobOnFailure is false")
-        return rest
+        return {}
     if flag is None:
         if count == 0:
-            return rest
+            return {}
         tell(Kind.TRANSLATED, "FailJobOnFailureCount alone is read as FailJobOnFailure too")
-    return rest | {"fail_job_on_failure": True, "fail_job_count": 1 if count is None else count}
-
-
-def _without(values: Values, start: str) -> Values:
-    """Take out of `values` what was put together, and return them."""
-    for name in [name for name in values if name.startswith(start)]:
-        del values[name]
-    return values
+    return {"fail_job_on_failure": True, "fail_job_count": 1 if count is None else count}
 
 
 def unfold_job(spec: JobSpec) -> Values:

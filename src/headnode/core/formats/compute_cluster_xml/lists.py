@@ -57,30 +57,31 @@ def _pairs(parent: etree._Element, item: str, where: str, scribe: Scribe) -> dic
 
 def _plain_pairs(parent: etree._Element, item: str) -> dict[str, str] | None:
     """Return names and values that are written as in nearly all files; None when there is more to see."""
-    if parent.keys() or _is_text(parent.text):
+    if parent.keys():
         return None
+    namespace = str(parent.tag).rpartition("}")[0]
+    tag = f"{namespace}}}{item}" if namespace else item
+    name_tag, value_tag = (f"{namespace}}}{word}" if namespace else word for word in ("Name", "Value"))
     pairs: dict[str, str] = {}
+    between = [parent.text]
     for element in parent:
-        if local(element) != item or len(element) != 2 or element.keys():
+        if element.tag != tag or len(element) != 2 or element.keys():
             return None
         name, value = element
-        if local(name) != "Name" or local(value) != "Value" or len(name) or len(value):
+        if name.tag != name_tag or value.tag != value_tag or len(name) or len(value):
             return None
-        if (
-            name.keys()
-            or value.keys()
-            or any(map(_is_text, (element.text, name.tail, value.tail, element.tail)))
-        ):
+        if name.keys() or value.keys():
             return None
         called = (name.text or "").strip()
         if not called or called in pairs:
             return None
         pairs[called] = (value.text or "").strip()
-    return pairs
+        between += (element.text, name.tail, value.tail, element.tail)
+    return None if _is_text("".join([text for text in between if text])) else pairs
 
 
 def _is_text(text: str | None) -> bool:
-    return text is not None and not text.isspace()
+    return text is not None and text.strip() != ""
 
 
 def _pair(element: etree._Element, where: str, scribe: Scribe) -> Iterator[etree._Element]:
@@ -180,10 +181,10 @@ def _report_stranger(child: etree._Element, where: str, names: tuple[str, ...], 
 
 def report_stray_text(element: etree._Element, where: str, scribe: Scribe) -> None:
     """Report text where only elements belong."""
-    if not _is_text(element.text) and not any(_is_text(child.tail) for child in element):
+    texts = [text for text in (element.text, *[child.tail for child in element]) if text]
+    if not _is_text("".join(texts)):
         return
-    texts = [element.text, *(child.tail for child in element)]
-    stray = next((text.strip() for text in texts if text and text.strip()), "")
+    stray = next((text.strip() for text in texts if text.strip()), "")
     if stray:
         what = f"text {stray[:40]!r} in {local(element)} is not known, and is not kept"
         scribe.add_once(Kind.NOT_SUPPORTED, where, what, element)

@@ -124,8 +124,10 @@ class _Reader:
     def _task_list(self, tasks: etree._Element) -> None:
         report_attributes(tasks, "Tasks", self._scribe)
         report_stray_text(tasks, "Tasks", self._scribe)
+        tag = None  # of a Task before
         for child in tasks:
-            if local(child) == "Task":
+            if child.tag == tag or local(child) == "Task":
+                tag = child.tag
                 self._task(child)
             else:
                 what = f"element {local(child)!r} is not known, and is not kept; only Task may be here"
@@ -148,14 +150,16 @@ class _Reader:
         name = local(child)
         if name in _PAIRS:
             field, item = _PAIRS[name]
-            found.pairs.setdefault(field, {}).update(read_pairs(child, item, found.where, self._scribe))
+            pairs = read_pairs(child, item, found.where, self._scribe)
+            found.values[field] = found.values[field] | pairs if field in found.values else pairs
             return
         meant = nearest(name, (*_PAIRS, "Tasks", "Dependencies"))
         hint = f"; did you mean {meant!r}?" if meant else ""
         own = namespace_of(str(self._root.tag))
-        found.strangers[name] = found.strangers.get(name, 0) + 1
-        key = element_key(name, found.strangers[name])
-        found.extensions[key] = element_text(child, [own] if own else [])
+        strangers = found.strangers = found.strangers or {}
+        strangers[name] = strangers.get(name, 0) + 1
+        key = element_key(name, strangers[name])
+        found.keep(key, element_text(child, [own] if own else []))
         what = f"element {name!r} is not known: kept, without effect{hint}"
         self._scribe.add(Kind.NOT_SUPPORTED, found.where, what, child)
 
@@ -178,23 +182,25 @@ class _Reader:
         def tell(kind: Kind, what: str) -> None:
             self._scribe.add_once(kind, "Job", what, job.element)
 
-        unit = job_unit(job.values, [task.values for task in self._tasks], tell)
+        unit = job_unit(job.pieces, [task.pieces for task in self._tasks], tell)
         fields: Values = {"exclusive": defaults.exclusive}
-        fields |= fold_job_size(job.values, unit, dialect, tell)
+        least = dialect == CCS and bool(job.values.get("run_until_canceled"))
+        fields |= fold_job_size(job.pieces, unit, tell, least=least)
         tasks = tuple(self._task_spec(task, unit, defaults) for task in self._tasks)
-        return JobSpec(**(fields | job.fields()), tasks=tasks, group_edges=self._edges, dialect=dialect)
+        return JobSpec(**(fields | job.values), tasks=tasks, group_edges=self._edges, dialect=dialect)
 
     def _task_spec(self, task: Found, unit: UnitType, defaults: Dialect) -> TaskSpec:
         def tell(kind: Kind, what: str) -> None:
             self._scribe.add(kind, task.where, what, task.element)
 
+        fields: Values = {"rerunnable": defaults.rerunnable}
         try:
-            values = fold_task_size(task.values, unit, tell)
-            values = fold_critical(fold_sweep(values, tell), tell)
+            fields |= fold_task_size(task.pieces, unit, tell)
+            fields |= fold_sweep(task.pieces, tell)
+            fields |= fold_critical(task.pieces, tell)
         except BadRequest as wrong:
             self._scribe.refuse(wrong.code, task.where, wrong.what, wrong.fix, task.element)
-        fields: Values = {"rerunnable": defaults.rerunnable}
-        return TaskSpec(**(fields | values | task.fields()))
+        return TaskSpec(**(fields | task.values))
 
     def _settled(self, spec: JobSpec, job: Found) -> JobSpec:
         """Return `spec` in the first dialect, from the one it speaks upwards, that can say all of it."""
