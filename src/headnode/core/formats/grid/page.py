@@ -76,22 +76,30 @@ class Findings:
     def __init__(self) -> None:
         self._first: dict[tuple[Kind, str], tuple[Page, str, Path, str]] = {}
         self._times: dict[tuple[Kind, str], int] = {}
-        self._outlines: dict[tuple[str, ...], dict[str, Outline]] = {}
+        self._outlines: dict[tuple[str, tuple[str, ...]], Outline] = {}
 
     def add(self, page: Page, kind: Kind, where: str, what: str, path: Path, same: str = "") -> None:
         """Add a finding about what stands at `path` of `page`; `same` is all that others like it share."""
-        key = (kind, same or what)
-        times = self._times.get(key, 0)
-        if not times:
+        if not self.again(kind, same or what):
+            key = (kind, same or what)
             self._first[key] = (page, where, path, what)
+            self._times[key] = 1
+
+    def again(self, kind: Kind, same: str) -> bool:
+        """Count a finding if one like it was made before, and return whether it was."""
+        key = (kind, same)
+        times = self._times.get(key)
+        if times is None:
+            return False
         self._times[key] = times + 1
+        return True
 
     def outline(self, page: Page, table: Table, found: Mapping[str, Any], whose: str, path: Path) -> Outline:
         """Add what always becomes of the keys of an object, and return which of them are kept."""
-        alike = self._outlines.setdefault(tuple(found), {})
-        outline = alike.get(table.title)
+        alike = table.title, tuple(found)
+        outline = self._outlines.get(alike)
         if outline is None:
-            outline = alike[table.title] = Outline(table, found)
+            outline = self._outlines[alike] = Outline(table, found)
             for key, kind, what in outline.told:
                 self.add(page, kind, whose, what, (*path, key))
         else:
@@ -100,7 +108,7 @@ class Findings:
 
     def report(self) -> Report:
         """Return all findings, in the order in which they were made."""
-        for outline in (one for alike in self._outlines.values() for one in alike.values()):
+        for outline in self._outlines.values():
             for _, kind, what in outline.told:
                 self._times[kind, what] += outline.more
             outline.more = 0

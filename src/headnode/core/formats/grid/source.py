@@ -35,7 +35,9 @@ class Source(NamedTuple):
 
     def tell(self, kind: Kind, key: str, what: str, same: str = "") -> None:
         """Say what became of a key; `same` is all that it shares with others like it."""
-        self.findings.add(self.page, kind, self.whose, f"{key}: {what}", (*self.path, key), same)
+        what = f"{key}: {what}"
+        if not self.findings.again(kind, same or what):
+            self.findings.add(self.page, kind, self.whose, what, (*self.path, key), same)
 
     def refuse(self, key: str, code: str, what: str, fix: str) -> NoReturn:
         """Refuse the description for a key.

@@ -48,12 +48,17 @@ class Base:
     def __init__(self, url: str) -> None:
         self.url = url
         self._directory = resolve(url, "x")[:-1] if is_url(url) else ""  # before a path without dots
+        self._is_far = self._directory != "" and self._directory[:5].lower() != "file:"
 
     def resolve(self, reference: str) -> str:
         """Return the URL of `reference`, as `resolve` does."""
         if self._directory and _BELOW.match(reference):
             return self._directory + reference
         return resolve(self.url, reference)
+
+    def is_far_below(self, reference: str) -> bool:
+        """Whether `reference` is a path below a base on another machine."""
+        return self._is_far and _BELOW.match(reference) is not None
 
     def makes_url(self, reference: str) -> bool:
         """Whether `reference` is a URL, or becomes one below the base."""

@@ -81,14 +81,15 @@ class TaskReader:
             reference = source.found.get(key, "")
             if not reference:
                 continue
-            url = base.resolve(reference)
+            is_far = base.is_far_below(reference)
+            url = "" if is_far else base.resolve(reference)
             path = local_path(url)
             if path:
                 fields[field] = path
                 self._tell_path(source, key, path)
                 continue
             extensions[PREFIX + key] = reference
-            if is_url(url):
+            if is_far or is_url(url):
                 source.tell(Kind.NOT_SUPPORTED, key, f"it needs a transfer; {_LATER}")
             else:
                 self._ignore(source, key, reference)
@@ -114,19 +115,15 @@ class TaskReader:
             if not files:
                 continue
             extensions[PREFIX + key] = as_extension(files)
-            moved: list[str] = []
-            ignored: list[str] = []
-            for name, reference in files.items():
-                if base.makes_url(reference):
-                    moved.append(name)
-                else:
-                    ignored.append(reference)
-            if moved:
+            moved = [name for name, reference in files.items() if base.makes_url(reference)]
+            same = f"{key}: they need a transfer"
+            if moved and not source.findings.again(Kind.NOT_SUPPORTED, same):
                 shown = ", ".join(map(repr, moved[:_SHOWN])) + (", ..." if len(moved) > _SHOWN else "")
                 what = f"{shown} need{'s' if len(moved) == 1 else ''} a transfer; {_LATER}"
-                source.tell(Kind.NOT_SUPPORTED, key, what, f"{key}: they need a transfer")
-            if ignored:
-                self._ignore(source, key, ignored[0])
+                source.tell(Kind.NOT_SUPPORTED, key, what, same)
+            if len(moved) < len(files):
+                ignored = next(each for each in files.values() if not base.makes_url(each))
+                self._ignore(source, key, ignored)
 
 
 def check_base(source: Source, base: str) -> None:
