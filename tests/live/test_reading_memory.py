@@ -16,7 +16,7 @@ PROGRAM = Path(__file__).with_name("reading_memory.py")
 def read_alone(name: str, megabytes: float, way: str) -> tuple[int, int]:
     """Return the size of a text, and the memory that reading it took, in bytes."""
     command = [sys.executable, str(PROGRAM), name, str(megabytes), way]
-    done = subprocess.run(command, check=True, capture_output=True, timeout=120)
+    done = subprocess.run(command, check=True, capture_output=True, timeout=600)
     found = json.loads(done.stdout)
     return found["size"], found["took"]
 
