@@ -22,6 +22,7 @@ _EXPANDED = re.compile(r"%[A-Za-z_][A-Za-z0-9_.()]*%|\$\{?[A-Za-z_]")
 ONE_PROCESS = ("single", "openmp")
 """Values of jobtype with which a task is one process, whatever its count."""
 
+_SIZES = frozenset(("count", "jobtype", "nodes", "ppn"))
 _SHOWN = 3
 _LATER = "a head that cannot transfer files refuses the task"
 
@@ -147,6 +148,8 @@ def _program(source: Source, extensions: dict[str, str]) -> Fields:
     if executable != found["executable"]:
         source.tell(Kind.TRANSLATED, "executable", "a path without a slash is one in the work directory")
     words = [executable, *found.get("arguments", ())]
+    if _SIZES.isdisjoint(found):
+        return {"command": join(words), "minimum": 1, "maximum": 1, "distribution": None}
     count, parallel = _count(source, extensions)
     if parallel:
         words = mpi(count, words)
