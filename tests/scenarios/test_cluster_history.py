@@ -92,6 +92,14 @@ def test_the_written_log_is_simulated_exactly_as_the_history(head: ScriptedHead,
     assert first.read_bytes() == second.read_bytes()
 
 
+def test_the_past_keeps_the_priorities_that_jobs_had(tmp_path: Path) -> None:
+    jobs = past(1, 0, 0, 10, priority=1500), past(2, 0, 10, 10), past(3, 0, 10, 10, priority=1500)
+    with ScriptedHead(tmp_path, {"past_jobs": pages(jobs)}) as head:
+        said = told(head, "simulate", "--history", "--engine", "--priority", "queue", "--json")
+    classes = json.loads(said.stdout)["by_priority"]
+    assert [(each["priority"], each["jobs"]) for each in classes] == [("Normal", 1), ("BelowNormal+500", 2)]
+
+
 def test_a_job_that_held_more_than_it_asked_for_counts_by_what_it_held(tmp_path: Path) -> None:
     exclusive = past(1, 0, 0, 10, processors=4, minimum=1, maximum=1, exclusive=True)
     nodes = past(2, 0, 0, 10, processors=4, minimum=4, maximum=4, unit="node")

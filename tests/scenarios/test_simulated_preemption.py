@@ -207,6 +207,12 @@ def test_jobs_do_with_no_less_than_that_part_of_their_processors() -> None:
     assert Asking().minimum(7) == 7
 
 
+def test_queues_may_be_the_priorities_themselves() -> None:
+    work = URGENT._replace(queues=("3500", "", "4001"))
+    asking = Asking(read_priorities(["user:2=Lowest", "queue"]))
+    assert [asking.priority(work, row) for row in range(3)] == [3500, 0, 2000]
+
+
 @pytest.mark.parametrize("text", ["0", "101%", "half", "-5", ""])
 def test_a_part_of_the_processors_is_a_percentage(text: str) -> None:
     with pytest.raises(BadRequest) as refused:

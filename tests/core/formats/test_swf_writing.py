@@ -15,7 +15,7 @@ def logged(number: int, **fields: object) -> LoggedJob:
     values = {
         "submitted": 1000.0 + number, "number": number, "started": 1010.0, "run_time": 20.0, "held": 2,
         "requested": 2, "limit": 60.0, "memory": None, "state": "finished", "user": "ada", "project": "",
-        "program": "", "parent": None,
+        "program": "", "parent": None, "priority": 2000,
     }  # fmt: skip
     return LoggedJob(**(values | fields))  # type: ignore[arg-type]
 
@@ -80,9 +80,9 @@ def test_a_job_of_any_size_counts_by_what_it_held() -> None:
     assert (list(log.workload.processors), list(log.remarks)) == ([6], [Remark.ALLOCATED])
 
 
-def test_the_outcome_the_memory_and_the_parent_stand_in_their_fields() -> None:
-    job = logged(5, state="failed", memory=3, parent=4)
-    assert [fields(job)[place] for place in (9, 10, 16)] == ["3072", "0", "4"]
+def test_the_outcome_the_memory_the_priority_and_the_parent_stand_in_their_fields() -> None:
+    job = logged(5, state="failed", memory=3, parent=4, priority=0)
+    assert [fields(job)[place] for place in (9, 10, 14, 16)] == ["3072", "0", "0", "4"]
     assert [fields(logged(1, state=state))[10] for state in ("finished", "canceled")] == ["1", "5"]
 
 

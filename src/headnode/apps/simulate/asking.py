@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.quantities import Priority, parse_priority
+from headnode.core.model.quantities import HIGHEST, LOWEST, Priority, parse_priority
 from headnode.core.model.workload import Workload
 
 NORMAL = Priority(2000)
@@ -21,22 +21,28 @@ class Selector(NamedTuple):
 
     def picks(self, workload: Workload, row: int) -> bool:
         """Whether the job in this row is one of them."""
-        known = str(getattr(workload, self.column)[row])
-        if not known.isdecimal():
-            return False
-        number = int(known)
+        number = self.number(workload, row)
         return any(first <= number <= last for first, last in self.ranges)
+
+    def number(self, workload: Workload, row: int) -> int:
+        """Return the number of a job in the column; -1 if it is unknown."""
+        known = str(getattr(workload, self.column)[row])
+        return int(known) if known.isdecimal() else -1
+
+
+_THEIR_OWN = Selector("queue", "queues", ((LOWEST, HIGHEST),))  # in logs that `write_swf` wrote
 
 
 class Asking(NamedTuple):
     """What is the same for all jobs of a simulation.
 
-    Of `priorities` the first that picks a job counts; the others are Normal.  Jobs of `once` may not run
+    Of `priorities` the first that picks a job counts, where None is the number by which it is picked; the
+    others are Normal.  Jobs of `once` may not run
     twice.  Jobs are content with `least` percent of their processors: below 100, each is a sweep of tasks of
     one processor.
     """
 
-    priorities: tuple[tuple[Selector, Priority], ...] = ()
+    priorities: tuple[tuple[Selector, Priority | None], ...] = ()
     once: tuple[Selector, ...] = ()
     least: int = 100
 
@@ -47,8 +53,10 @@ class Asking(NamedTuple):
 
     def priority(self, workload: Workload, row: int) -> Priority:
         """Return the priority of a job."""
-        found = (priority for selector, priority in self.priorities if selector.picks(workload, row))
-        return next(found, NORMAL)
+        for selector, priority in self.priorities:
+            if selector.picks(workload, row):
+                return priority if priority is not None else Priority(selector.number(workload, row))
+        return NORMAL
 
     def runs_once(self, workload: Workload, row: int) -> bool:
         """Return whether a job may not run twice."""
@@ -74,13 +82,16 @@ AS_LOGGED = Asking()
 """All of one priority, all may run twice, all have one size."""
 
 
-def read_priorities(texts: Sequence[str]) -> tuple[tuple[Selector, Priority], ...]:
-    """Read ``queue:1,2=Highest``: which jobs, and their priority.
+def read_priorities(texts: Sequence[str]) -> tuple[tuple[Selector, Priority | None], ...]:
+    """Read ``queue:1,2=Highest``: which jobs, and their priority; ``queue``: its number is the priority.
 
     Raises:  BadRequest ``which-jobs`` or ``priority``.
     """
-    found = []
+    found: list[tuple[Selector, Priority | None]] = []
     for text in texts:
+        if text.strip().lower() == _THEIR_OWN.text:
+            found.append((_THEIR_OWN, None))
+            continue
         which, equals, priority = text.partition("=")
         if not equals:
             raise _wrong(text, "names no priority")
@@ -137,5 +148,6 @@ def _wrong(text: str, what: str) -> BadRequest:
         code="which-jobs",
         what=f"{text!r} {what}",
         fix="name jobs by the numbers of their queue, group or user in the log, or by their processors: "
-        "queue:1, group:3, user:7,12-15 or size:1-4; and a priority after =, such as user:7=Highest",
+        "queue:1, group:3, user:7,12-15 or size:1-4; and a priority after =, such as user:7=Highest, or "
+        "queue alone",
     )

@@ -159,6 +159,7 @@ def _logged_job(job: Mapping[str, Any]) -> LoggedJob:
         project=job["project"],
         program=job["name"],
         parent=parents[0] if len(parents) == 1 else None,
+        priority=job["priority"],
     )
 
 

@@ -39,6 +39,7 @@ class LoggedJob(NamedTuple):
     project: str
     program: str
     parent: int | None
+    priority: int  # 0 (lowest) to 4000 (highest)
 
 
 class About(NamedTuple):
@@ -83,6 +84,7 @@ def _header(about: About, jobs: Sequence[LoggedJob], start: int) -> Iterator[tup
     yield "MaxNodes", about.nodes
     yield "MaxProcs", about.processors
     yield "Note", "users, groups (projects) and programs (job names) are numbers, in the order they came"
+    yield "Note", "queues are the priorities of jobs, from 0 (lowest) to 4000 (highest)"
     yield "Note", "job numbers are those of the cluster; -1 is unknown"
 
 
@@ -118,7 +120,7 @@ def _line(job: LoggedJob, start: int, numbers: tuple[_Numbers, _Numbers, _Number
         users[job.user],
         projects[job.project],
         programs[job.program],
-        UNKNOWN,  # queue
+        job.priority,  # as the queue: the format has no priorities
         UNKNOWN,  # partition
         UNKNOWN if job.parent is None else job.parent,
         UNKNOWN,  # think time

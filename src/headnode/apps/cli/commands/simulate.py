@@ -268,7 +268,8 @@ COMMANDS = (
                 "priority",
                 "WHICH=PRIORITY",
                 "With --engine or --nodes: of jobs by queue, group, user or size, such as "
-                "user:7,12-15=Highest; the first that fits a job counts, others are Normal",
+                "user:7,12-15=Highest; the first that fits a job counts, others are Normal; queue: what "
+                "hn cluster history wrote, and with --history the priorities that jobs had",
                 repeats=True,
             ),
             Option(
