@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 from cli_scripted_head import hn
 
+from headnode.apps.server.options import nodes_here
+from headnode.core.model.errors import BadRequest
+
 PATIENCE = 30.0  # seconds
 
 Hn = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -206,6 +209,25 @@ def test_a_head_without_nodes_comes_up_and_goes_down(tmp_path: Path) -> None:
     assert hn("up", "--nodes", "0", state=tmp_path).returncode == 0
     assert hn("job", "list", "--quiet", state=tmp_path).stdout == "1\n"
     assert hn("down", state=tmp_path).returncode == 0
+
+
+def test_a_head_that_is_started_again_without_a_word_has_the_nodes_it_had(tmp_path: Path) -> None:
+    assert hn("up", "--nodes", "2", "--processors", "3", state=tmp_path).returncode == 0
+    assert hn("down", state=tmp_path).returncode == 0
+    said = hn("up", state=tmp_path)
+    assert ": 2 nodes, 6 processors." in said.stdout, said.stderr
+    assert hn("down", state=tmp_path).returncode == 0
+
+
+def test_who_says_how_many_nodes_run_here_gets_all_processors_in_each(tmp_path: Path) -> None:
+    assert nodes_here(tmp_path, None, None) == (1, None)
+    assert nodes_here(tmp_path, 2, 3) == nodes_here(tmp_path, None, None) == (2, 3)
+    assert nodes_here(tmp_path, 2, None) == nodes_here(tmp_path, None, None) == (2, None)
+    assert nodes_here(tmp_path, None, 4) == (1, 4)
+    assert nodes_here(tmp_path, 0, None) == nodes_here(tmp_path, None, None) == (0, None)
+    (tmp_path / "nodes-here").write_text("three")
+    with pytest.raises(BadRequest, match="nodes-here"):
+        nodes_here(tmp_path, None, None)
 
 
 def test_a_head_that_cannot_start_says_why(tmp_path: Path) -> None:

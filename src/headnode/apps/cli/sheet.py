@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 KEY_WIDTH = 24  # columns before the colon of a list
 GAP = 1  # blanks between the columns of a table
 NARROWEST = 40  # columns in which sentences are folded; where there are fewer, below their record
-SHORTEST = 8  # columns that are left of a column which is too wide for the terminal
+SHORTEST = 17  # columns that are left of a long value where the terminal is narrow: a time to the minute
 
 
 class Sheet:

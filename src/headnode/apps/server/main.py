@@ -29,7 +29,7 @@ from headnode.apps.server.lost_nodes import watch_for_lost_nodes
 from headnode.apps.server.network import Network, address_to_listen_at
 from headnode.apps.server.notifying import Notices
 from headnode.apps.server.old_output import OldOutput
-from headnode.apps.server.options import Options, cluster_name, node_names, read_options
+from headnode.apps.server.options import Options, cluster_name, node_names, nodes_here, read_options
 from headnode.apps.server.retiring import retire_nodes
 from headnode.apps.server.watching import Several, Watchers
 from headnode.core.lifecycle import commands as c
@@ -54,7 +54,9 @@ def main(arguments: list[str]) -> int:
     try:
         options.state.mkdir(parents=True, exist_ok=True)
         options.state.chmod(0o755 if os.geteuid() == 0 else 0o700)
-        options = msgspec.structs.replace(options, name=cluster_name(options.state, options.name))
+        nodes, processors = nodes_here(options.state, options.nodes, options.processors)
+        name = cluster_name(options.state, options.name)
+        options = msgspec.structs.replace(options, name=name, nodes=nodes, processors=processors)
         journal = SqliteJournal(options.state / "journal.db")
     except HeadnodeError as error:
         log.critical("%s", error)

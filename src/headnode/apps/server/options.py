@@ -7,13 +7,17 @@ from pathlib import Path
 
 import msgspec
 
+from headnode.core.model.errors import BadRequest
+
+_NODES_HERE = "nodes-here"
+
 
 class Options(msgspec.Struct, frozen=True):
-    """How to start a head.  `nodes` 0: no nodes on this machine."""
+    """How to start a head.  `nodes` 0: no nodes on this machine; None: as before."""
 
     state: Path
     name: str
-    nodes: int = 1
+    nodes: int | None = None
     processors: int | None = None
     listen: str = ""  # HOST or HOST:PORT for nodes of other machines; empty: there are none
     verbose: bool = False
@@ -26,12 +30,12 @@ def read_options(arguments: list[str]) -> Options:
     )
     parser.add_argument("--state", type=Path, required=True, help="directory that keeps everything")
     parser.add_argument("--name", default="", help="name of the cluster (default: as before)")
-    parser.add_argument("--nodes", type=int, default=1, help="nodes to run on this machine (default 1)")
-    parser.add_argument("--processors", type=int, help="processors of each of them (default: what is there)")
+    parser.add_argument("--nodes", type=int, help="nodes to run on this machine (default: as before, or 1)")
+    parser.add_argument("--processors", type=int, help="processors of each (default: as before, or all)")
     parser.add_argument("--listen", default="", metavar="HOST[:PORT]", help="let other machines join here")
     parser.add_argument("--verbose", action="store_true", help="log more")
     read = parser.parse_args(arguments)
-    if read.nodes < 0 or (read.processors is not None and read.processors < 1):
+    if (read.nodes is not None and read.nodes < 0) or (read.processors is not None and read.processors < 1):
         parser.error("--nodes must be 0 or more, --processors 1 or more")
     return Options(
         state=Path(os.path.abspath(read.state)),  # noqa: PTH100  (resolve() would follow a link that may move)
@@ -55,9 +59,40 @@ def cluster_name(state: Path, wished: str) -> str:
     return said or socket.gethostname()
 
 
+def nodes_here(state: Path, nodes: int | None, processors: int | None) -> tuple[int, int | None]:
+    """Return how many nodes run on this machine, and the processors of each; None: all that it has.
+
+    They are as wished now, else as they were wished last: a head that is started again without a word must
+    find the nodes on which its tasks run.  Who wishes one of the two does not get the other of last time.
+    Raises:  OSError when the wish cannot be remembered; BadRequest ``nodes-here`` if it was changed.
+    """
+    if nodes is not None or processors is not None:
+        words = [1 if nodes is None else nodes, *([] if processors is None else [processors])]
+        (state / _NODES_HERE).write_text(" ".join(map(str, words)) + "\n", encoding="ascii")
+    return nodes_as_before(state)
+
+
+def nodes_as_before(state: Path) -> tuple[int, int | None]:
+    """Return what `nodes_here` says to whom wishes nothing.
+
+    Raises:  BadRequest ``nodes-here``; OSError.
+    """
+    remembered = state / _NODES_HERE
+    if not remembered.exists():
+        return 1, None
+    said = remembered.read_text(encoding="ascii", errors="replace").split()
+    if len(said) not in (1, 2) or not all(word.isascii() and word.isdigit() for word in said):
+        raise BadRequest(
+            code="nodes-here",
+            what=f"the file {str(remembered)!r} does not say how many nodes run here",
+            fix="say it anew: hn up --nodes N --processors N",
+        )
+    return int(said[0]), int(said[1]) if len(said) == 2 else None
+
+
 def node_names(options: Options) -> list[str]:
     """Return the names of this machine's nodes."""
     host = socket.gethostname().split(".")[0]
-    if options.nodes == 1:
+    if options.nodes is None or options.nodes == 1:
         return [host]
     return [f"{host}-{number}" for number in range(1, options.nodes + 1)]

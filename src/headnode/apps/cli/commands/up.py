@@ -33,10 +33,21 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
         return 0
     if asked.flag("foreground"):
         head_process.become(directory, settings)
-    wanted = asked.number("nodes")
-    started = head_process.start(directory, settings, nodes=1 if wanted is None else wanted)
+    started = head_process.start(directory, settings, nodes=_nodes(asked, directory))
     out.text(_welcome(started, directory), started)
     return 0
+
+
+def _nodes(asked: "Asked", directory: str) -> int:
+    """Return how many nodes of this machine to wait for."""
+    wanted = asked.number("nodes")
+    if wanted is None and asked.number("processors") is None:
+        from pathlib import Path
+
+        from headnode.apps.server.options import nodes_as_before
+
+        return nodes_as_before(Path(directory))[0]
+    return 1 if wanted is None else wanted
 
 
 def _directory(asked: "Asked", client: "Client") -> str:
@@ -80,8 +91,16 @@ COMMANDS = (
         run,
         options=(
             Option("name", "NAME", "Name of the cluster (as before if not given)"),
-            Option("nodes", "N", "Nodes to run on this machine (1 if not given)"),
-            Option("processors", "N", "Processors of each node (those of the machine if not given)"),
+            Option(
+                "nodes",
+                "N",
+                "Nodes to run on this machine (as before if neither this nor /processors is given, else 1)",
+            ),
+            Option(
+                "processors",
+                "N",
+                "Processors of each node (as before if neither this nor /nodes is given, else the machine's)",
+            ),
             Option(
                 "listen",
                 "HOST[:PORT]",
