@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import errno
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -11,7 +13,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from headnode.core.model.errors import Unavailable
+from headnode.core.model.errors import NotFound, Unavailable
 
 _SOURCE_ROOT = Path(__file__).parents[3]
 _PROGRAM = (
@@ -19,6 +21,7 @@ _PROGRAM = (
     "from headnode.adapters.processes.fork_server import main; main()"
 )
 _LARGEST = 65536  # bytes
+_PATIENCE = 10.0  # seconds that opening a file may take
 
 
 class ShepherdOrder(msgspec.Struct, frozen=True):
@@ -37,6 +40,15 @@ class ShepherdOrder(msgspec.Struct, frozen=True):
     grace: float
     suspendable: bool = False  # its tasks may be frozen
     most_processes: int = 0  # of the job here, with threads; 0: no limit
+
+
+class OpeningOrder(msgspec.Struct, frozen=True):
+    """Open this file as this user."""
+
+    number: int
+    path: str
+    uid: int
+    gid: int
 
 
 class Listener(Protocol):
@@ -59,6 +71,8 @@ class Factory:
         self._waiting: dict[str, ShepherdOrder] = {}  # of shepherds that are being made, by marker
         self._repeated: set[str] = set()  # markers of those that were ordered a second time
         self._markers: dict[int, str] = {}  # of shepherds that live, by process
+        self._opening: dict[int, asyncio.Future[int]] = {}  # who waits for a file, by the number of the order
+        self._orders = 0
 
     def order(self, order: ShepherdOrder) -> None:
         """Ask for a shepherd: it dials the agent when it is ready, or the listener hears why it is not.
@@ -69,6 +83,28 @@ class Factory:
         self._waiting[order.marker] = order
         with contextlib.suppress(OSError):  # it was killed: we hear that next, and order again
             channel.send(msgspec.json.encode(order))
+
+    async def open_file(self, path: str, uid: int, gid: int) -> int:
+        """Open a plain file as a user of this machine; return its descriptor.
+
+        Raises:  NotFound ``no-output``; FileNotFoundError; Unavailable ``factory`` when nobody answers.
+        """
+        channel = self._channel or self._start()
+        self._orders += 1
+        answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        order = OpeningOrder(self._orders, path, uid, gid)
+        self._opening[order.number] = answer
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                with contextlib.suppress(OSError):  # it was killed: nobody answers
+                    channel.send(msgspec.json.encode(order))
+                return await answer
+        except TimeoutError:
+            raise Unavailable(
+                code="factory", what=f"{path!r} was not opened within {_PATIENCE:.0f} s", fix="see the node"
+            ) from None
+        finally:
+            del self._opening[order.number]
 
     def _start(self) -> socket.socket:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -104,18 +140,24 @@ class Factory:
     def _hear(self) -> None:
         assert self._channel is not None
         try:
-            data = self._channel.recv(_LARGEST)
+            data, files, *_ = socket.recv_fds(self._channel, _LARGEST, 1, socket.MSG_CMSG_CLOEXEC)
         except BlockingIOError:
             return
         except OSError:
-            data = b""
+            data, files = b"", []
         if not data:
             self._lost()
             return
-        self._tell(json.loads(data))
+        self._tell(json.loads(data), files)
 
-    def _tell(self, message: list[Any]) -> None:
+    def _tell(self, message: list[Any], files: list[int]) -> None:
         match message:
+            case ["opened", number]:
+                self._opened(number, files)
+            case ["not-opened", number, is_missing, why] if number in self._opening:
+                missing = FileNotFoundError(errno.ENOENT, why)
+                trouble = missing if is_missing else NotFound(code="no-output", what=why)
+                self._opening[number].set_exception(trouble)
             case ["forked", marker, process]:
                 self._waiting.pop(marker, None)
                 self._repeated.discard(marker)
@@ -124,6 +166,14 @@ class Factory:
                 self._listener.shepherd_failed(marker, why)
             case ["gone", process] if process in self._markers:
                 self._listener.shepherd_gone(self._markers.pop(process))
+
+    def _opened(self, number: int, files: list[int]) -> None:
+        """Hand a file to whoever waits for it; nobody may, by now."""
+        waiting = self._opening.get(number)
+        if waiting is not None and not waiting.done() and files:
+            waiting.set_result(files.pop())
+        for file in files:
+            os.close(file)
 
     def _lost(self) -> None:
         """Start another factory for the orders of one that was killed; an order is repeated once."""

@@ -1,5 +1,7 @@
 """The shepherd factory: a small process that forks a shepherd for each job, and becomes it in the child.
 
+It also opens files of tasks for the agent, as their user, in a child for each.
+
 It is small so that forking is quick, and has everything loaded so that the child, who may not be able to read
 our files any more once it is the user, needs to load nothing.
 Standard library only: run by ``python3 -I -S``.
@@ -23,6 +25,7 @@ from headnode.adapters.processes import cgroups, limits
 from headnode.adapters.processes.grooming import be_groom
 from headnode.adapters.processes.hierarchies import Hierarchies
 from headnode.adapters.processes.job_journal import Header, Writer
+from headnode.adapters.processes.opening import open_plain
 from headnode.adapters.processes.shepherd import Shepherd
 from headnode.adapters.processes.task_groups import Groups
 
@@ -74,8 +77,11 @@ def _fork(channel: socket.socket, children: socket.socket, order: dict[str, Any]
     process = os.fork()
     if process == 0:
         children.close()
+        if "path" in order:
+            _open_as_user(channel, order)
         _become(channel, order)
-    _say(channel, ["forked", order["marker"], process])
+    if "marker" in order:
+        _say(channel, ["forked", order["marker"], process])
 
 
 def _report_the_dead(channel: socket.socket) -> None:
@@ -92,6 +98,26 @@ def _report_the_dead(channel: socket.socket) -> None:
 def _say(channel: socket.socket, message: list[Any]) -> None:
     with contextlib.suppress(OSError):  # the agent is gone: we hear that next
         channel.send(json.dumps(message).encode())
+
+
+def _open_as_user(channel: socket.socket, order: dict[str, Any]) -> NoReturn:
+    """Open a file as the user who is named, and give it to the agent; never return into the factory."""
+    number = order["number"]
+    try:
+        signal.set_wakeup_fd(-1)
+        os.chdir("/")
+        _take_identity(order["uid"], order["gid"])
+        file = open_plain(order["path"])
+        socket.send_fds(channel, [json.dumps(["opened", number]).encode()], [file])
+        os._exit(0)
+    except (OSError, ValueError) as error:  # a zero byte in the name is the latter
+        told = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+        _say(channel, ["not-opened", number, isinstance(error, FileNotFoundError), told.lower()])
+        os._exit(0)
+    except BaseException:  # noqa: BLE001 - the last line of a process: told in the log, then it ends
+        traceback.print_exc()
+    finally:
+        os._exit(_BROKEN)
 
 
 def _become(channel: socket.socket, order: dict[str, Any]) -> NoReturn:

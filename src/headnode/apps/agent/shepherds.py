@@ -107,6 +107,13 @@ class Shepherds:
         if not job_journal.lives(path):
             self._bury(tended)
 
+    async def open_file(self, path: str, uid: int, gid: int) -> int:
+        """Open a plain file as a user of this machine; return its descriptor.
+
+        Raises:  as `Factory.open_file`.
+        """
+        return await self._factory.open_file(path, uid, gid)
+
     def order(self, opened: m.OpenJob, deadline: float | None, grace: float) -> Tended:
         """Order a shepherd for a job.
 
