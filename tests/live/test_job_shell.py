@@ -419,6 +419,21 @@ def test_a_shell_in_a_running_job_comes_and_goes_and_the_job_goes_on(cluster: Cl
     assert cluster.wait(job) == "Canceled"
 
 
+def test_what_is_run_beside_the_tasks_has_the_limits_of_the_job(cluster: Cluster) -> None:
+    job = cluster.submit("sleep 97062", terms={"resourcelimit": "nofile=50:70"})
+    cluster.until(lambda: cluster.job(job)["state"] == "Running", "it runs")
+    try:
+        with Seat(cluster, "--job", str(job), "--", "sh") as one:
+            one.until("on node")
+            assert one.says("ulimit -n; stty -F /dev/tty size | xargs").split() == ["50", "30", "100"]
+            one.type("exit\r")
+            assert one.wait() == 0
+        done = hn(cluster, "job", "shell", "--job", str(job), "--", "ulimit -n", stdin=subprocess.DEVNULL)
+        assert (done.stdout, done.returncode) == ("50\n", 0)
+    finally:
+        cluster.ask("cancel_job", job=job, force=True)
+
+
 def test_there_is_no_terminal_in_jobs_that_do_not_run_or_are_not(cluster: Cluster) -> None:
     over = cluster.submit("true")
     cluster.wait(over)

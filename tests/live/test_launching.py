@@ -323,6 +323,41 @@ def test_want_of_memory_on_another_node_is_why_the_task_failed(shared: Cluster, 
     assert "it needed more than the 32 MB (16 MB for each of its 2 processors)" in told["message"]
 
 
+def test_what_is_launched_has_the_limits_of_its_task(shared: Cluster, tmp_path: Path) -> None:
+    limits = {"nofile": "50:70", "fsize": 8192}
+    shown = "bash -c 'ulimit -Sn; ulimit -Hn; ulimit -Sf; ulimit -St; ulimit -Sv'"
+    script = f'{OTHER}$HEADNODE_LAUNCH -n $other "{shown}"; {shown}'
+    told = Parallel(shared, tmp_path, script, resource_limits=limits).wait().split()
+    there, here = told[:5], told[5:]
+    assert there[:3] == ["50", "70", "8"]
+    assert there == here
+
+
+def test_a_limit_that_was_reached_on_another_node_is_why_the_task_failed(
+    shared: Cluster, tmp_path: Path
+) -> None:
+    script = f"{OTHER}$HEADNODE_LAUNCH -n $other 'exec head -c 100000 /dev/zero > much' || exit 9"
+    work = Parallel(shared, tmp_path, script, resource_limits={"fsize": 8192})
+    work.wait()
+    told = shared.ask("task", job=work.job, task=1)["task"]
+    assert told["exit_code"] == 9
+    assert told["message"].startswith("on node ")
+    assert "SIGXFSZ: it reached its limit 'fsize', 8192 bytes in a file" in told["message"]
+    assert (tmp_path / "much").stat().st_size == 8192
+
+
+def test_no_more_processes_are_launched_than_the_task_asked_for(shared: Cluster, tmp_path: Path) -> None:
+    if "processes" not in shared.ask("nodes")["nodes"][0]["enforced"]:
+        pytest.skip("processes of this user that run already would count")
+    bomb = "for i in $(seq 60); do sleep 60 & echo $i; done"
+    script = f"{OTHER}$HEADNODE_LAUNCH -n $other '{bomb}' || exit 9"
+    work = Parallel(shared, tmp_path, script, resource_limits={"nproc": 30})
+    assert 0 < len(work.wait().split()) <= 30
+    told = shared.ask("task", job=work.job, task=1)["task"]
+    assert told["message"].startswith("on node ")
+    assert "it reached its limit 'nproc', 30 processes and threads" in told["message"]
+
+
 def test_a_head_that_is_killed_interrupts_no_conversation(shared: Cluster, tmp_path: Path) -> None:
     script = f"""{OTHER}
     (echo one; wait_for go; echo two) | $HEADNODE_LAUNCH $other 'read a; : > here; read b; echo $a $b; exit 3'

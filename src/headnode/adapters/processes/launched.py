@@ -9,12 +9,12 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, NoReturn
 
 from headnode.adapters.processes import process_tree
 from headnode.adapters.processes.affinity import bind_this
-from headnode.adapters.processes.bounds import Bounds
+from headnode.adapters.processes.bounds import Bounds, most_processes, without_processes
 from headnode.adapters.processes.launcher import (
     ANSWER_FOR,
     ERROR,
@@ -23,9 +23,10 @@ from headnode.adapters.processes.launcher import (
     dial,
     say_exit,
 )
-from headnode.adapters.processes.limited_start import enter
+from headnode.adapters.processes.limited_start import LimitRefused, enter, start_limited
+from headnode.adapters.processes.limits import Asked, CannotSet, asked
 from headnode.adapters.processes.outposts import Outpost, Total
-from headnode.adapters.processes.piped import Piped, login_shell
+from headnode.adapters.processes.piped import ANSWERED_AS_USUAL, Piped, login_shell
 from headnode.adapters.processes.task_groups import Group, Groups, NoGroup
 from headnode.adapters.processes.terminal import Terminal
 from headnode.adapters.processes.used import open_counters, read_counters
@@ -58,6 +59,7 @@ class Order(NamedTuple):
     memory: int = 0  # as in `Bounds`, of all of its outpost together
     held: int = 1
     outpost: str = ""
+    limits: tuple[Asked, ...] = ()  # of each of its processes, as the task asks for them
 
     @property
     def bounds(self) -> Bounds:
@@ -102,8 +104,7 @@ class Launches:
         hears, tells = os.pipe()
         process = os.fork()
         if process == 0:
-            group = outpost.group
-            _be_parent(self._run, order, () if group is None else tuple(group.entrances), tells)
+            _be_parent(self._run, order, outpost.group, tells)
         os.close(tells)
         entered = os.read(hears, 1)  # at once: it is the first that our process does
         os.set_blocking(hears, False)
@@ -117,7 +118,8 @@ class Launches:
         name = order.outpost or order.number
         outpost = self._outposts.get(name)
         if outpost is None:
-            outpost = self._outposts[name] = Outpost(name, order.bounds, self._group(order))
+            limits = tuple(order.limits)
+            outpost = self._outposts[name] = Outpost(name, order.bounds, self._group(order), limits)
             if order.outpost:
                 self._watch(outpost)
         return outpost
@@ -126,8 +128,11 @@ class Launches:
         """Return a group for an outpost, so that nothing gets away from it; None where there is none."""
         if self._groups is None:
             return None
+        processes = most_processes(order.limits)
+        if processes is not None:
+            processes += 1  # our process, which is in it, too; an mpiexec launches one command on each node
         try:
-            return self._groups.make(order.bounds.most_memory, None, order.processors)
+            return self._groups.make(order.bounds.most_memory, processes, order.processors)
         except NoGroup as why:
             print(f"a launched command has no group: {why}", file=sys.stderr)  # noqa: T201 (the shepherds' log)
             return None
@@ -273,10 +278,13 @@ class Launches:
         outpost.group = None
 
 
-def _be_parent(run_directory: int, order: Order, entrances: tuple[int, ...], tells: int) -> NoReturn:
+def _be_parent(run_directory: int, order: Order, group: Group | None, tells: int) -> NoReturn:
     """Be the parent of the command; never return into the shepherd."""
     try:
-        os.write(tells, ENTERED if _enter_all(entrances) else b"-")
+        entered = _enter_all(() if group is None else group.entrances)
+        os.write(tells, ENTERED if entered else b"-")
+        if entered and group is not None and group.keeps_processes:
+            order = order._replace(limits=without_processes(order.limits))
         signal.set_wakeup_fd(-1)
         for each in _ANSWERED_AS_USUAL:
             signal.signal(each, signal.SIG_DFL)
@@ -303,18 +311,33 @@ def _enter_all(entrances: Iterable[int]) -> bool:
 
 
 class _Measured(Piped):
-    """Tells the shepherd what the command and all that it waited for used."""
+    """Starts the command with its limits; tells the shepherd what it and all that it waited for used."""
 
     def __init__(self, frames: Frames, order: Order, tells: int) -> None:
+        """Start it.
+
+        Raises:  OSError, ValueError; CannotSet, LimitRefused.
+        """
+        self._limits = asked(order.limits)
         super().__init__(frames, _argv(order), order.environment)
         self._tells, self._counters = tells, open_counters(self._process)
+
+    def start(
+        self, program: str, argv: list[str], environment: Mapping[str, str], files: tuple[int, int, int]
+    ) -> int:
+        """Start the program in our session, by which what it leaves behind is found."""
+        if not self._limits:
+            return super().start(program, argv, environment, files)
+        return start_limited(
+            program, argv, dict(environment), files, self._limits, ANSWERED_AS_USUAL, own_session=False
+        )
 
     def reap(self) -> int:
         """Reap the command; return its status."""
         os.waitid(os.P_PID, self._process, os.WEXITED | os.WNOWAIT)
         moved = read_counters(self._counters)
         _, status, usage = os.wait4(self._process, 0)
-        words = (usage.ru_utime, usage.ru_stime, *moved, usage.ru_maxrss)
+        words = (usage.ru_utime, usage.ru_stime, *moved, usage.ru_maxrss, status)
         os.write(self._tells, " ".join(map(str, words)).encode())
         return status
 
@@ -323,8 +346,8 @@ def _run(frames: Frames, order: Order, tells: int) -> None:
     frames.say(ANSWER_FOR, order.number.encode())
     try:
         _enter(frames, order)
-        command = _in_terminal(frames, order) if order.terminal else _Measured(frames, order, tells)
-    except (OSError, ValueError) as error:
+        command = _InTerminal(frames, order) if order.terminal else _Measured(frames, order, tells)
+    except (OSError, ValueError, CannotSet, LimitRefused) as error:
         _say_exit(frames, FAILED, f"the command cannot be started: {error}")
         return
     _say_exit(frames, command.run(), "")
@@ -335,12 +358,25 @@ def _say_exit(frames: Frames, code: int, problem: str) -> None:
     os._exit(0)
 
 
-def _in_terminal(frames: Frames, order: Order) -> Terminal:
-    """Start the command, or without one the login shell, in a terminal of its own.
+class _InTerminal(Terminal):
+    """Starts the command with its limits, or without one the login shell, in a terminal of its own."""
 
-    Raises:  OSError, ValueError.
-    """
-    return Terminal(frames, _argv(order), order.environment, order.terminal.encode())
+    def __init__(self, frames: Frames, order: Order) -> None:
+        """Start it.
+
+        Raises:  OSError, ValueError; CannotSet, LimitRefused.
+        """
+        self._limits = asked(order.limits)
+        super().__init__(frames, _argv(order), order.environment, order.terminal.encode())
+
+    def start(self, program: str, argv: list[str], environment: Mapping[str, str], terminal: int) -> int:
+        """Start the program in a session of its own."""
+        if not self._limits:
+            return super().start(program, argv, environment, terminal)
+        files, limits = (terminal, terminal, terminal), self._limits
+        return start_limited(
+            program, argv, dict(environment), files, limits, ANSWERED_AS_USUAL, own_terminal=True
+        )
 
 
 def _argv(order: Order) -> list[str]:

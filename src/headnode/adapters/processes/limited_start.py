@@ -6,9 +6,11 @@ Standard library only: this is loaded by the shepherd factory.
 Source: setrlimit(2).
 """
 
+import fcntl
 import os
 import resource
 import signal
+import termios
 from collections.abc import Iterable
 
 from headnode.adapters.processes.affinity import kept
@@ -39,8 +41,13 @@ def start_limited(
     limits: Wanted,
     signals: Iterable[signal.Signals],
     entrances: Iterable[int] = (),
+    *,
+    own_session: bool = True,
+    own_terminal: bool = False,
 ) -> int:
-    """Start the program in its own session with these limits; return its process number.
+    """Start the program with these limits, in a session of its own or in ours; return its process number.
+
+    `own_terminal`: the files are a terminal, which is that of its session from then on.
 
     `signals` are answered by the program as usual, whatever this process does about them.  `entrances` are
     descriptors of the lists of processes of the groups that it enters. Raises:  LimitRefused; GroupRefused;
@@ -51,7 +58,9 @@ def start_limited(
     hears, says = os.pipe()  # closed when the child becomes the program
     child = os.fork()
     if child == 0:
-        _become(path, argv, environment, files, limits, signals, entrances, says)
+        if own_session:
+            os.setsid()  # cannot fail: a process that was forked leads no group
+        _become(path, argv, environment, files, limits, signals, entrances, says, own_terminal)
     os.close(says)
     with os.fdopen(hears, "rb") as report:
         failure = report.read(_LONGEST_REPORT).decode()
@@ -88,17 +97,19 @@ def _become(
     signals: Iterable[signal.Signals],
     entrances: Iterable[int],
     says: int,
+    own_terminal: bool,
 ) -> None:
     """Become the program, or say why not and end; never returns."""
     step = "start"
     try:
         signal.set_wakeup_fd(-1)
-        os.setsid()
         step = _ENTER
         enter(entrances)
         step = "start"
         for number, file in enumerate(files):
             os.dup2(file, number)
+        if own_terminal:
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         for each in signals:
             signal.signal(each, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())

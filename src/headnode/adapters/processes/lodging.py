@@ -10,7 +10,7 @@ import time
 
 from headnode.adapters.processes.attempts import Attempt
 from headnode.adapters.processes.bounds import most_processes, without_processes
-from headnode.adapters.processes.endings_by_limit import by_limit
+from headnode.adapters.processes.endings_by_limit import by_limit, for_want_of_processes
 from headnode.adapters.processes.endings_by_memory import Kills, by_memory
 from headnode.adapters.processes.limited_start import GroupRefused
 from headnode.adapters.processes.spawning import CannotStart, spawn
@@ -102,12 +102,6 @@ def _needs_group(attempt: Attempt) -> bool:
 
 def _by_processes(attempt: Attempt, figures: Figures) -> str:
     """Return the sentence for an attempt that failed after it could not start another process."""
-    most = most_processes(attempt.program.limits)
-    if not figures.refused or most is None or attempt.usage is None or attempt.usage[0] == 0:
+    if attempt.usage is None or attempt.usage[0] == 0 or attempt.verdict[0] != "exited":
         return ""
-    if attempt.verdict[0] != "exited":
-        return ""
-    return (
-        f"the task could not start another process {figures.refused} times: it reached its limit 'nproc', "
-        f"{most} processes and threads"
-    )
+    return for_want_of_processes(figures.refused, attempt.program.limits)

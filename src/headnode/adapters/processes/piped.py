@@ -31,15 +31,7 @@ class Piped:
         self._frames = frames
         (its_input, self._stdin), (output, its_output), (error, its_error) = (os.pipe() for _ in range(3))
         its_own = (its_input, its_output, its_error)
-        actions = [(os.POSIX_SPAWN_DUP2, file, number) for number, file in enumerate(its_own)]
-        self._process = os.posix_spawn(
-            found(argv[0], environment),
-            list(argv[1:]),
-            environment,
-            file_actions=actions,
-            setsigmask=(),
-            setsigdef=ANSWERED_AS_USUAL,
-        )
+        self._process = self.start(found(argv[0], environment), list(argv[1:]), environment, its_own)
         for file in its_own:
             os.close(file)
         self._unread, self._no_more = bytearray(), False
@@ -48,6 +40,22 @@ class Piped:
             os.set_blocking(file, False)
         self._end = os.pidfd_open(self._process)
         self._status: int | None = None
+
+    def start(
+        self, program: str, argv: list[str], environment: Mapping[str, str], files: tuple[int, int, int]
+    ) -> int:
+        """Start the program with these as its input, output and error; return its process number.
+
+        Raises:  OSError, ValueError.
+        """
+        return os.posix_spawn(
+            program,
+            argv,
+            environment,
+            file_actions=[(os.POSIX_SPAWN_DUP2, file, number) for number, file in enumerate(files)],
+            setsigmask=(),
+            setsigdef=ANSWERED_AS_USUAL,
+        )
 
     def run(self) -> int:
         """Pass on what is read and written until the command is over; return its exit status."""

@@ -58,7 +58,7 @@ class Terminal:
         try:
             self._resize(rows, columns)
             _speak_utf8(slave)
-            self._process = _start(argv, variables, os.ttyname(slave))
+            self._process = self.start(found(argv[0], variables), list(argv[1:]), variables, slave)
         finally:
             os.close(slave)  # ours: when the program's are closed, too, reading ends
         os.set_blocking(self._master, False)
@@ -66,6 +66,26 @@ class Terminal:
         self._unread = bytearray()
         self._reads = True
         self._status: int | None = None
+
+    def start(self, program: str, argv: list[str], environment: Mapping[str, str], terminal: int) -> int:
+        """Start a program whose terminal this is; return its process number.
+
+        Raises:  OSError, ValueError.
+        """
+        actions = [  # the first that opens it in a session of its own has it
+            (os.POSIX_SPAWN_OPEN, 0, os.ttyname(terminal), os.O_RDWR, 0),
+            (os.POSIX_SPAWN_DUP2, 0, 1),
+            (os.POSIX_SPAWN_DUP2, 0, 2),
+        ]
+        return os.posix_spawn(
+            program,
+            argv,
+            environment,
+            file_actions=actions,
+            setsid=True,
+            setsigmask=(),
+            setsigdef=ANSWERED_AS_USUAL,
+        )
 
     def run(self) -> int:
         """Pass on what is read and written until the program is over; return its exit status.
@@ -174,25 +194,6 @@ class Terminal:
         if self._status is None:
             return 128 + signal.SIGHUP
         return exit_status(self._status)
-
-
-def _start(argv: Sequence[str], environment: Mapping[str, str], terminal: str) -> int:
-    """Start a program whose terminal this is: the first that opens it in a session of its own has it."""
-    program = found(argv[0], environment)
-    actions = [
-        (os.POSIX_SPAWN_OPEN, 0, terminal, os.O_RDWR, 0),
-        (os.POSIX_SPAWN_DUP2, 0, 1),
-        (os.POSIX_SPAWN_DUP2, 0, 2),
-    ]
-    return os.posix_spawn(
-        program,
-        list(argv[1:]),
-        environment,
-        file_actions=actions,
-        setsid=True,
-        setsigmask=(),
-        setsigdef=ANSWERED_AS_USUAL,
-    )
 
 
 def _speak_utf8(terminal: int) -> None:

@@ -10,6 +10,7 @@ import msgspec
 
 from headnode.adapters.processes.bounds import UNBOUND, Bounds
 from headnode.adapters.processes.job_journal import EndedRecord, Key
+from headnode.adapters.processes.limits import Asked
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.limits import ResourceLimit
 
@@ -58,7 +59,7 @@ class ToldNotLaunched(msgspec.Struct, frozen=True, array_like=True, tag="not-lau
 class ToldLaunchesOver(msgspec.Struct, frozen=True, array_like=True, tag="launches-over"):
     """Nothing runs any more of what an attempt (job.task.instance.attempt) of another node launched here.
 
-    Times in seconds, memory in kB; `why`: a sentence, when there was no memory for it.
+    Times in seconds, memory in kB; `why`: a sentence, when there was no memory for it or it reached a limit.
     """
 
     task: str
@@ -105,7 +106,7 @@ def run_message(
 
     An item is [instance, attempt, argv, its own variables, work directory, stdin, stdout, stderr, captured].
     """
-    asked = [[each.name, each.soft, each.hard] for each in limits]
+    asked = _asked(limits)
     more = [asked, private, bounds] if asked or private or bounds != UNBOUND else []
     return _encode(["run", task, lane, shared, limit, items, *more])
 
@@ -143,14 +144,17 @@ def launch_message(
     terminal: str = "",
     bounds: Bounds = UNBOUND,
     outpost: str = "",
+    limits: Sequence[ResourceLimit] = (),
 ) -> bytes:
     """Start a command for the shell beside the attempts; it connects with the agent by this number.
 
     `terminal`: rows, columns and kind of the terminal that it is given; empty: none.  `bounds` are those of
-    its `outpost`: all of the same name have them together; empty: it stands for itself.
+    its `outpost`: all of the same name have them together; empty: it stands for itself.  `limits` are for
+    each of its processes.
     """
     bound = [bounds.processors, bounds.memory, bounds.held]
-    return _encode(["launch", number, command, environment, work_directory, terminal, *bound, outpost])
+    more = [_asked(limits)] if limits else []
+    return _encode(["launch", number, command, environment, work_directory, terminal, *bound, outpost, *more])
 
 
 def end_launches_message(numbers: Sequence[str], grace: float) -> bytes:
@@ -171,6 +175,10 @@ def told_message(first: int, last: int) -> bytes:
 def close_message() -> bytes:
     """Say that the job is over."""
     return _encode(["close"])
+
+
+def _asked(limits: Sequence[ResourceLimit]) -> list[Asked]:
+    return [(each.name, each.soft, each.hard) for each in limits]
 
 
 def _encode(message: list[Any]) -> bytes:

@@ -230,6 +230,13 @@ class Jobs:
             raise Unavailable(code="no-such-task", what=f"job {job.id} has no task {task}")
         return tended, job.orders
 
+    async def open_file(self, path: str, uid: int, gid: int) -> int:
+        """Open a plain file as a user of this machine; return its descriptor.
+
+        Raises:  as `Factory.open_file`.
+        """
+        return await self._shepherds.open_file(path, uid, gid)
+
     # What tasks launch on other nodes.
 
     def say(self, message: m.FromAgent) -> None:
@@ -253,7 +260,10 @@ class Jobs:
         terminal = size_in_words(launch.terminal)
         number, bounds = launch.route.number, orders.bounds_for(launch)
         outpost = outpost_of(environment[TASK_MARKER]) if launch.route.task else ""
-        said = told.launch_message(number, launch.command, environment, directory, terminal, bounds, outpost)
+        limits = orders.limits_for(launch)
+        said = told.launch_message(
+            number, launch.command, environment, directory, terminal, bounds, outpost, limits
+        )
         tended.say(said)
         return tended.uid
 

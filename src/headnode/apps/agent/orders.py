@@ -20,7 +20,7 @@ from headnode.core.launching.processors import bound_to
 from headnode.core.launching.recipe import Preparation, Recipe
 from headnode.core.lifecycle.events import Place
 from headnode.core.lifecycle.records import decode_spec
-from headnode.core.model.limits import limits_in_force
+from headnode.core.model.limits import ResourceLimit, limits_in_force
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import FOREVER
 from headnode.core.model.task import TaskSpec
@@ -116,7 +116,7 @@ class Orders:
         shared = recipes[0].environment
         items = [_item(task, who, recipe, shared) for who, recipe in zip(attempts, recipes, strict=True)]
         limit = None if spec.run_time == FOREVER else spec.run_time
-        limits = limits_in_force(self._around.spec.resource_limits, spec.resource_limits)
+        limits = self._limits(spec)
         private = spec.private_directory
         bounds = self.bounds(place, parallel=is_parallel(spec, place))
         if processors is not None:
@@ -165,6 +165,14 @@ class Orders:
         if launch.route.task:
             return self.bounds(launch.place)
         return self.bounds(self._allocation)._replace(memory=0)
+
+    def limits_for(self, launch: m.Launch) -> tuple[ResourceLimit, ...]:
+        """Return the limits of each process that is launched here; beside the tasks: those of the job."""
+        return self._limits(self._tasks[launch.route.task - 1] if launch.route.task else None)
+
+    def _limits(self, task: TaskSpec | None) -> tuple[ResourceLimit, ...]:
+        own = () if task is None else task.resource_limits
+        return limits_in_force(self._around.spec.resource_limits, own)
 
     def _beside(self, launch: m.Launch) -> tuple[dict[str, str], str]:
         """Return the variables and the directory of a command that somebody runs beside the tasks.
