@@ -9,6 +9,7 @@ import pytest
 
 from headnode.adapters.nodes import messages as m
 from headnode.adapters.nodes.framing import frame, read_frame
+from headnode.core.model.errors import HeadnodeError
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import JobId
 from heads import PATIENCE, RealHead, real_head
@@ -126,6 +127,11 @@ def test_an_old_agent_hears_nothing_that_it_does_not_know(head: RealHead) -> Non
     async def talk(agent: OldAgent) -> None:
         await agent.until(m.Welcome)
         await ask(head, "set_params", values={"TTLCompletedJobs": "1"})  # nodes are asked for old output
+        job = await asyncio.to_thread(head.submit, "x", stdout="/tmp/own")
+        await agent.until(m.Run)
+        await agent.has_run(job)
+        with pytest.raises(HeadnodeError, match="the agent of node 'old' is too old to read '/tmp/own'"):
+            await ask(head, "read_output", job=job, task=1, stream="standard_output")
         agent.say(m.HookFailed(job=JobId(1), hook="epilog", said="x"))
         agent.say(m.Heartbeat(number=7))
         await agent.until(m.Heard)

@@ -10,6 +10,7 @@ from headnode.adapters.nodes import messages as m
 from headnode.adapters.nodes.framing import frame
 from headnode.core.model.errors import Unavailable
 from headnode.core.model.quantities import JobId
+from headnode.core.model.user import User
 
 log = logging.getLogger("headnode.nodes")
 
@@ -89,6 +90,26 @@ class Link:
             raise node_away(self.node)
         return answer
 
+    async def read_file(
+        self, path: str, user: User, span: tuple[int, int], *, same_numbers: bool
+    ) -> m.OutputRead:
+        """Return what is in a file of a user's task; `span` as in `read_output`, the rest as in `ReadFile`.
+
+        Raises:  Unavailable ``node-away`` when the node does not answer, ``old-agent`` when it cannot.
+        """
+        if self.protocol < m.SINCE[m.ReadFile]:
+            raise Unavailable(
+                code="old-agent",
+                what=f"the agent of node {self.node!r} is too old to read {path!r} for others",
+                fix="read it there, or let an administrator update Headnode there",
+            )
+        self._asked += 1
+        who = user.name, user.uid, user.gid
+        answer = await self._answer_to(m.ReadFile(self._asked, path, *who, same_numbers, *span))
+        if not isinstance(answer, m.OutputRead):
+            raise node_away(self.node)
+        return answer
+
     async def list_output(self, after: JobId, most: int) -> tuple[JobId, ...]:
         """Return the first jobs with ids above `after` whose captured output is there, at most so many.
 
@@ -105,7 +126,9 @@ class Link:
         if jobs:
             self.send(m.RemoveOutput(jobs=jobs))
 
-    async def _answer_to(self, question: m.ReadOutput | m.ListOutput) -> m.OutputRead | m.OutputListed:
+    async def _answer_to(
+        self, question: m.ReadOutput | m.ReadFile | m.ListOutput
+    ) -> m.OutputRead | m.OutputListed:
         answer: asyncio.Future[m.OutputRead | m.OutputListed] = asyncio.get_running_loop().create_future()
         self._answers[question.number] = answer
         try:

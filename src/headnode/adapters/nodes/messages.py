@@ -152,13 +152,13 @@ class Suspended(Message, frozen=True):
 
 
 class OutputRead(Message, frozen=True):
-    """Agent: what `ReadOutput` of this number found; `size` is that of the whole file."""
+    """Agent: what `ReadOutput` or `ReadFile` of this number found; `size` is that of the whole file."""
 
     number: int
     data: bytes
     size: int
     problem: str = ""  # why nothing was read
-    gone: bool = False  # nothing of the job is kept here: not even the place for it
+    gone: bool = False  # nothing of the job is kept here, not even the place for it; or there is no such file
 
 
 class OutputListed(Message, frozen=True):
@@ -236,7 +236,7 @@ class LaunchTaken(Message, frozen=True):
 class UsedThere(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What an attempt used on a node that is not its first.  Times in seconds, memory in kB.
 
-    `why` is a sentence, when it wanted for memory there.
+    `why` is a sentence, when it wanted for memory or reached a limit there.
     """
 
     user_time: Seconds = Seconds(0.0)
@@ -432,6 +432,22 @@ class ReadOutput(Message, frozen=True):
     most: int  # bytes
 
 
+class ReadFile(Message, frozen=True):
+    """Head: read a file that a task of this user has named, as he; answered with `OutputRead`.
+
+    `owner`, `uid`, `gid` and `same_numbers` as in `OpenJob`, `offset` and `most` as in `ReadOutput`.
+    """
+
+    number: int
+    path: str
+    owner: str
+    uid: int
+    gid: int
+    same_numbers: bool
+    offset: int
+    most: int  # bytes
+
+
 class ListOutput(Message, frozen=True):
     """Head: of which jobs is captured output here?  Of those with ids above `after`, the first `most`."""
 
@@ -471,7 +487,7 @@ class Goodbye(Message, frozen=True):
     reason: str = ""
 
 
-SINCE: dict[type[Message], int] = {LaunchesOver: 2, HookHeard: 2, ListOutput: 2, RemoveOutput: 2}
+SINCE: dict[type[Message], int] = {LaunchesOver: 2, HookHeard: 2, ReadFile: 2, ListOutput: 2, RemoveOutput: 2}
 """What the head may say only to agents that speak this protocol, or a later one: others would hang up."""
 HOOKS_SINCE = 2
 
@@ -504,6 +520,7 @@ FromHead = (
     | Suspend
     | Continue
     | ReadOutput
+    | ReadFile
     | ListOutput
     | RemoveOutput
     | Launching

@@ -12,6 +12,7 @@ from headnode.apps.agent.health import HealthCheck
 from headnode.apps.agent.jobs import Jobs
 from headnode.apps.agent.lease import HeldLease
 from headnode.apps.agent.places import Places
+from headnode.apps.agent.reading import Reading
 from headnode.apps.agent.results import Results
 from headnode.core.launching.output import captured_name
 from headnode.core.model.errors import NotFound
@@ -32,6 +33,7 @@ class Agent:
         self._head = HeadLink(transport, self)
         self._results = Results(self._head)
         self._jobs = Jobs(places, facts, self._results, self._head.say)
+        self._reading = Reading(facts.name, self._jobs.open_file, self._head.say)
         self._health = HealthCheck(facts.name, self._tell_health)
         self._lease = HeldLease(self._jobs.renew)
         self._leave = asyncio.Event()
@@ -50,6 +52,7 @@ class Agent:
         talking.cancel()
         await self._head.finish()
         self._health.stop()
+        await self._reading.close()
         await self._jobs.close()
 
     def leave(self) -> None:
@@ -115,6 +118,8 @@ class Agent:
                 self._jobs.acknowledged(number)
             case m.ReadOutput():
                 self._read_output(message)
+            case m.ReadFile():
+                self._reading.start(message, far=self._jobs.head.far)
             case m.ListOutput(number=number, after=after, most=most):
                 jobs = jobs_with_output(self._places.output, after, most)
                 self._head.say(m.OutputListed(number=number, jobs=tuple(map(JobId, jobs))))

@@ -6,16 +6,20 @@ there a job runs as the user of its owner's name, with the number, groups, home 
 
 import os
 import pwd
+from typing import TypeVar
 
 from msgspec.structs import replace
 
 from headnode.adapters.nodes import messages as m
 from headnode.core.model.errors import Unavailable
 
+Said = TypeVar("Said", m.OpenJob, m.ReadFile)
 
-def as_here(opened: m.OpenJob, node: str, *, far: bool) -> m.OpenJob:
-    """Return the job with the numbers that its user has on this machine, `far` from the head or not.
 
+def as_here(opened: Said, node: str, *, far: bool) -> Said:
+    """Return what was said of a user with the numbers that he has on this machine.
+
+    `far`: the head is on another.
     Raises:  Unavailable ``no-such-user``, ``other-number`` or ``other-user`` when it cannot run here.
     """
     here = _named(opened, node) if far else opened
@@ -28,7 +32,7 @@ def as_here(opened: m.OpenJob, node: str, *, far: bool) -> m.OpenJob:
     return here
 
 
-def _named(opened: m.OpenJob, node: str) -> m.OpenJob:
+def _named(opened: Said, node: str) -> Said:
     try:
         found = pwd.getpwnam(opened.owner)
     except (KeyError, ValueError):

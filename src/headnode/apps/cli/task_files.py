@@ -3,6 +3,7 @@
 
 import os
 import time
+from errno import ENOENT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,10 +32,10 @@ PAUSE = 0.1  # seconds between two looks at a file that grows
 
 
 class LocalFile:
-    """A file that this user reads himself; `node` is the other machine where it was written, if it was."""
+    """A file that this user reads himself."""
 
-    def __init__(self, path: str, node: str = "") -> None:
-        self._path, self._node = path, node
+    def __init__(self, path: str) -> None:
+        self._path = path
 
     def pieces(self, start: int) -> "Iterator[tuple[bytes, int]]":
         """Yield pieces from `start` on, each with the offset behind it."""
@@ -51,14 +52,14 @@ class LocalFile:
 
     def missing(self, trouble: OSError) -> "HeadnodeError":
         """Return what to say when it is not there."""
-        return _unreadable(self._path, trouble, self._node)
+        return _unreadable(self._path, trouble)
 
 
 class RemoteOutput:
-    """Captured output that lies on another machine."""
+    """Output that lies on another machine, and is read there as the user of its job."""
 
-    def __init__(self, client: "Client", question: "dict[str, Any]") -> None:
-        self._client, self._question = client, question
+    def __init__(self, client: "Client", question: "dict[str, Any]", path: str) -> None:
+        self._client, self._question, self._path = client, question, path
 
     def pieces(self, start: int) -> "Iterator[tuple[bytes, int]]":
         """Yield pieces from `start` on, each with the offset behind it."""
@@ -67,6 +68,8 @@ class RemoteOutput:
         at = start
         while True:
             answer = self._client.ask("read_output", offset=at, **self._question)
+            if answer.get("missing"):
+                raise FileNotFoundError(ENOENT, os.strerror(ENOENT))
             data, size = base64.b64decode(answer["data"]), int(answer["size"])
             if at < 0:
                 at = max(0, size + at)
@@ -80,17 +83,17 @@ class RemoteOutput:
 
     def missing(self, trouble: OSError) -> "HeadnodeError":
         """Return what to say when it is not there."""
-        return _unreadable("captured output", trouble)
+        return _unreadable(self._path, trouble)
 
 
 def source_of(client: "Client", question: "dict[str, Any]", files: "dict[str, Any]", path: str) -> "Source":
-    """Return where the output at `path` is read, as the head has answered in `files`.
-
-    What a task has sent to a file of its own on another machine may be here, too: file systems are shared.
-    """
-    if not (files.get("remote") or client.login):
+    """Return where the output at `path` is read, as the head has answered in `files`."""
+    if not (files.get("remote") or client.login) or path == os.devnull:
         return LocalFile(path)
-    return RemoteOutput(client, question) if path == files["kept"] else LocalFile(path, files["node"])
+    if path == files["kept"]:
+        return RemoteOutput(client, question, path)
+    stream = "standard_output" if path == files["standard_output"] else "standard_error"
+    return RemoteOutput(client, {**question, "stream": stream}, f"{files['node']}:{path}")
 
 
 def copy_output(
@@ -136,12 +139,12 @@ def _copy_from(source: "Source", at: int, write: "Callable[[bytes], object]") ->
     return at
 
 
-def _unreadable(path: str, trouble: OSError, node: str = "") -> "HeadnodeError":
+def _unreadable(path: str, trouble: OSError) -> "HeadnodeError":
     from headnode.core.model.errors import Refused
 
     reason = os.strerror(trouble.errno) if trouble.errno else str(trouble)
     return Refused(
         code="no-output",
-        what=f"output file {path!r} cannot be read{' here' if node else ''}: {reason}",
-        fix=f"the task has written it on node {node}: read it there" if node else "see: hn task view",
+        what=f"output file {path!r} cannot be read: {reason}",
+        fix="see: hn task view",
     )

@@ -4,12 +4,19 @@ from pathlib import Path
 from typing import Any
 
 from headnode.adapters.identity.base_environment import base_environment
+from headnode.adapters.nodes.link import node_away
+from headnode.apps.server.desk import Desk
 from headnode.apps.server.lookups import Found
 from headnode.core.launching.environment import Surroundings
 from headnode.core.launching.output import captured_path
 from headnode.core.launching.recipe import recipe
 from headnode.core.lifecycle.events import Place
+from headnode.core.lifecycle.records import JobRecord
+from headnode.core.model.errors import NotFound
 from headnode.core.model.quantities import JobId
+from headnode.core.model.user import User
+
+Object = dict[str, Any]
 
 
 def output_paths(
@@ -39,6 +46,26 @@ def output_paths(
 def output_is_kept(state: Path, node: str, job: JobId) -> bool:
     """Return whether a node of this machine still keeps a place for what was captured of a job."""
     return (state / "nodes" / node / "output" / str(job)).is_dir()
+
+
+async def read_own_file(desk: Desk, record: JobRecord, node: str, path: str, span: tuple[int, int]) -> Object:
+    """Read a file that a task has named, on its node and as its user; `span`: offset, and how many bytes.
+
+    Raises:  Unavailable ``node-away``, ``old-agent``; NotFound ``no-output``.
+    """
+    link = desk.links.get(node)
+    if link is None:
+        raise node_away(node)
+    same_numbers = desk.engine.settings.text("UserMapping") == "name-and-number"
+    user = User(name=record.owner, uid=record.uid, gid=record.gid)
+    read = await link.read_file(path, user, span, same_numbers=same_numbers)
+    if read.problem:
+        raise NotFound(
+            code="no-output",
+            what=f"{path!r} cannot be read on node {node!r} as {record.owner!r}: {read.problem}",
+            fix="see: hn task view",
+        )
+    return {"data": read.data, "size": read.size, "missing": read.gone}
 
 
 def not_kept(job: JobId) -> str:

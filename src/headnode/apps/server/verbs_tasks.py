@@ -8,7 +8,7 @@ from headnode.apps.server import answers_jobs as show
 from headnode.apps.server import wishes as w
 from headnode.apps.server.desk import Desk
 from headnode.apps.server.lookups import Found
-from headnode.apps.server.outputs import not_kept, output_is_kept, output_paths
+from headnode.apps.server.outputs import not_kept, output_is_kept, output_paths, read_own_file
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.permission import may_read_output
 from headnode.core.lifecycle.states import TaskState
@@ -216,10 +216,13 @@ def _noun(task: TaskSpec) -> str:
 
 
 async def read_output(desk: Desk, by: User, wish: w.ReadOutputWish) -> Object:
-    """Read captured output that lies on another machine; only its owner and administrators may."""
+    """Read output on the node where it lies; only its owner and administrators may."""
     found = desk.lookups.job(wish.job)
     may_read_output(by, found.record)
     where = await output(desk, by, w.TaskWish(job=wish.job, task=wish.task, instance=wish.instance))
+    own = where[wish.stream] if wish.stream != "captured" else None
+    if own is not None and own != where["kept"]:
+        return await read_own_file(desk, found.record, where["node"], own, (wish.offset, wish.most))
     if not where["captured"]:
         raise NotFound(
             code="no-output",

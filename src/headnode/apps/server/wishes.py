@@ -1,6 +1,6 @@
 """The fields of each verb of the local protocol.  Unknown fields and wrong types are refused here."""
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -94,13 +94,17 @@ class ReleaseWish(JobWish, frozen=True):
 
 
 class ReadOutputWish(Wish, frozen=True):
-    """read_output: up to `most` bytes from `offset` on; a negative offset counts from the end."""
+    """read_output: up to `most` bytes from `offset` on; a negative offset counts from the end.
+
+    `stream`: what was captured, or what a task has sent to a file of its own.
+    """
 
     job: int
     task: int
     instance: int | None = None
     offset: int = 0
     most: int = 1 << 18
+    stream: Literal["captured", "standard_output", "standard_error"] = "captured"
 
 
 class ListWish(Wish, frozen=True):

@@ -77,6 +77,9 @@ COMMANDS = (
             Option("stderr", "", "Print its standard error instead of its standard output"),
         ),
         example="hn task output 12.1 --follow",
-        notes=("The file is read as you. With --json or --quiet its path is printed, not what is in it.",),
+        notes=(
+            "The file is read as you, on another machine as the user of the job.",
+            "With --json or --quiet its path is printed, not what is in it.",
+        ),
     ),
 )
