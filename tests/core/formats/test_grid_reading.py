@@ -567,3 +567,19 @@ def test_a_task_whose_definition_is_still_to_come_has_no_say_about_the_nodes() -
     assert (spec.requested_nodes, spec.tasks[0].required_nodes) == (("n2",), ())
     alone = read(job({"id": "a"}, requirements={"hostname": ["n1"], "ram_size": 5}))
     assert (alone.requested_nodes, alone.minimum_memory) == (("n1",), 5)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "where"),
+    [
+        ({"version": 3}, '"version": 3'),
+        ({"arguments": ["-n", 4]}, "4]"),
+        ({"environment": {"A": 1.5}}, '"A": 1.5'),
+    ],
+)
+def test_a_task_with_the_keys_and_types_of_those_before_it_is_looked_at_like_them(
+    wrong: dict[str, Any], where: str
+) -> None:
+    right = {"arguments": ["-n", "4"], "environment": {"A": "1"}}
+    text = job(task("a", **right), task("b", **right), task("c", **(right | wrong)))
+    assert refusal(text).what.startswith(f"line 1, column {text.rindex(where)}: task 'c': ")

@@ -3,6 +3,7 @@
 import pytest
 
 from headnode.core.formats.compute_cluster_xml import CCS, HPC, HPC_2008, locate, read_job
+from headnode.core.formats.compute_cluster_xml.document import parse
 from headnode.core.formats.fidelity import Kind
 from headnode.core.model.checks import check
 from headnode.core.model.errors import BadRequest
@@ -293,3 +294,22 @@ def test_a_rule_that_is_broken_after_reading_gets_the_place_of_its_task() -> Non
     assert (
         locate(text, BadRequest(code="x", what="the job is odd")).what == "line 1, column 0: the job is odd"
     )
+
+
+def test_places_are_right_in_whatever_order_they_are_asked_for() -> None:
+    document = parse("<Job>\n  <Tasks>\n    <Task/>\n    <Task\n a='1'/>\n  </Tasks>\n</Job>")
+    first, second = document.root[0]
+    places = {document.root: (1, 0), document.root[0]: (2, 2), first: (3, 4), second: (4, 4)}
+    for element in (second, first, document.root, second, document.root[0]):
+        assert document.place(element) == places[element]
+    assert document.place(second, "a") == (5, 1)
+
+
+def test_text_between_names_and_values_is_told() -> None:
+    pair = "<Variable>{}<Name>A</Name>{}<Value>1</Value>{}</Variable>{}"
+    for at in range(4):
+        inside = pair.format(*("x" if at == one else "\n " for one in range(4)))
+        variables = f"<EnvironmentVariables>{inside}</EnvironmentVariables>"
+        spec, report = read_job(f"<Job><Tasks><Task CommandLine='a'>{variables}</Task></Tasks></Job>")
+        assert spec.tasks[0].environment == {"A": "1"}
+        assert any("'x'" in item.what for item in report)
