@@ -47,8 +47,8 @@ def trailer(told: "Mapping[str, Any]", days: int) -> str:
     if not told["all"]["jobs"]:
         return ""
     return (
-        f"Jobs that had to wait and started in the last {counted(days, 'day')}. P50 should hold for half of\n"
-        "them, P90 for nine of ten. Off by: the median distance from the start that was told."
+        f"Jobs that had to wait and started in the last {counted(days, 'day')}. P50 should hold for\n"
+        "half of them, P90 for nine of ten. Off by: the median distance from it."
     )
 
 
