@@ -1,4 +1,4 @@
-"""What a command writes before its end is passed on whole, however slow whoever reads it."""
+"""What was said before the end is heard whole, however slow its reader, and whatever he says meanwhile."""
 
 import socket
 import struct
@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from heads import PATIENCE
+from headnode.apps.client.connection import Connection
+from headnode.apps.client.conversation import Conversation
+from headnode.core.model.errors import Unavailable
+from heads import PATIENCE, real_head
 
 # Little is read ahead, and what the command leaves behind has no time: what it wrote itself still comes.
 PARENT = """
@@ -65,3 +68,36 @@ def heard_of(channel: socket.socket) -> int:
             if frame[:1] == b"x":
                 return size
             size += len(frame) - 1
+
+
+def test_input_and_output_of_a_shell_do_not_wait_for_one_another(tmp_path: Path) -> None:
+    line = b"x" * 99 + b"\n"
+    (tmp_path / "much").write_bytes(line * 20_000)  # more than is on its way anywhere
+    with real_head(tmp_path) as head, (tmp_path / "much").open("rb") as much:
+        job = head.submit("sleep 600")
+        head.wait_for(job, "Running")
+        words = ["job", "shell", "--state-directory", str(head.state), "--job", str(job), "--", "sed p"]
+        done = subprocess.run(
+            [sys.executable, "-m", "headnode.apps.cli", *words],
+            stdin=much,
+            capture_output=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        head.ask("cancel_job", job=job, force=True)
+    assert (done.returncode, done.stdout == line * 40_000) == (0, True), done.stderr
+
+
+def test_what_the_head_said_last_is_heard_though_it_hears_no_more() -> None:
+    ours, theirs = socket.socketpair()
+    with ours:
+        conversation = Conversation(
+            Connection(ours), lambda trouble: Unavailable(code="x", what=str(trouble))
+        )
+        last = b'{"ok": true, "done": true, "exit": 3}'
+        theirs.sendall(len(last).to_bytes(4, "big") + last)
+        theirs.close()
+        conversation.say(window=[24, 80])
+        assert conversation.hear()["exit"] == 3
+        with pytest.raises(Unavailable):
+            conversation.hear()

@@ -1,6 +1,5 @@
 """Runs a command on many nodes at once: some at a time, each on a connection of its own."""
 
-import contextlib
 import os
 import queue
 import tempfile
@@ -12,7 +11,7 @@ from typing import NamedTuple
 from headnode.apps.cli.everywhere_output import Report
 from headnode.apps.client.client import Client
 from headnode.apps.client.conversation import MOST_INPUT, in_text, out_of_text
-from headnode.core.model.errors import BadRequest, HeadnodeError, Unavailable
+from headnode.core.model.errors import BadRequest, HeadnodeError
 
 FAN_OUT = 32  # nodes at a time
 MOST_AT_ONCE = 512  # nodes
@@ -98,8 +97,7 @@ def _on_node(client: Client, run: int, node: str, stdin: int | None) -> Iterator
 def _say_input(say: Callable[..., None], stdin: int | None, offset: int) -> int:
     """Say the next piece of what the command reads, from `offset` on; return where that ends."""
     data = os.pread(stdin, MOST_INPUT, offset) if stdin is not None else b""
-    with contextlib.suppress(Unavailable):  # it ended without reading on: what it said is still to be heard
-        say(**({"in": in_text(data)} if data else {"end": True}))
+    say(**({"in": in_text(data)} if data else {"end": True}))
     return offset + len(data)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from headnode.apps.client.conversation import Conversation, in_text, out_of_text
 
 _MOST_AT_ONCE = 32 * 1024  # bytes that are read from the keyboard, or whatever is in its place
+_MOST_AHEAD = 64 * 1024  # bytes that the head has not taken, before no more is read: it may wait for us
 _LEAVING = (signal.SIGHUP, signal.SIGTERM)
 
 
@@ -73,37 +74,40 @@ def sit(conversation: Conversation) -> dict[str, Any]:
 
 def _pass_on(conversation: Conversation, changed: int) -> dict[str, Any]:
     escapes = Escapes() if os.isatty(0) else None
-    head, keyboard = conversation.fileno(), [0]
+    head, typing, ahead = conversation.fileno(), True, 0
     while True:
+        keyboard = [0] if typing and ahead < _MOST_AHEAD else []
         ready = [] if conversation.pending else select.select([head, changed, *keyboard], [], [])[0]
         if changed in ready:
             os.read(changed, 4096)
             rows, columns, _ = size_of_terminal()
             conversation.say(window=[rows, columns])
         if 0 in ready:
-            keyboard = _pass_input_on(conversation, escapes)
+            said = _pass_input_on(conversation, escapes)
+            typing, ahead = said is not None, ahead + (said or 0)
         if conversation.pending or head in ready:
             answer = conversation.hear()
             if answer.get("done"):
                 return answer
+            ahead -= int(answer.get("took", 0))
             _show(answer)
 
 
-def _pass_input_on(conversation: Conversation, escapes: Escapes | None) -> list[int]:
-    """Pass on what was typed; return what may be typed at from now on: nothing, when there is no more."""
+def _pass_input_on(conversation: Conversation, escapes: Escapes | None) -> int | None:
+    """Pass on what was typed; return how many bytes, None when there is no more."""
     try:
         typed = os.read(0, _MOST_AT_ONCE)
     except OSError:  # the terminal is gone
         typed = b""
     if not typed:
         conversation.say(end=True)
-        return []
+        return None
     rest = escapes.take(typed) if escapes is not None else typed
     if rest:
         conversation.say(**{"in": in_text(rest)})
     if escapes is not None and escapes.hangs_up:
         raise Left(255)
-    return [0]
+    return len(rest)
 
 
 def _show(answer: dict[str, Any]) -> None:

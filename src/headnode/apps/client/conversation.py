@@ -20,14 +20,16 @@ class Conversation:
         self._connection, self._failure = connection, failure
 
     def say(self, **said: "Any") -> None:
-        """Say something.
+        """Say something.  A head that hears no more may have said why: hearing finds out.
 
-        Raises:  Unavailable ``head-gone``.
+        Raises:  Unavailable ``no-answer``.
         """
         try:
             self._connection.send(said)
-        except (OSError, OverflowError) as trouble:
+        except (TimeoutError, OverflowError) as trouble:
             raise self._failure(trouble) from trouble
+        except OSError:
+            return
 
     def hear(self) -> "dict[str, Any]":
         """Return what the head says next.

@@ -20,7 +20,7 @@ from headnode.core.model.errors import BadRequest
 
 LARGEST_FRAME = 1 << 20  # bytes that a client may say at once
 MOST_INPUT = 64 * 1024  # bytes in one piece for a command
-TO_HANG_UP = 5.0  # seconds that a client has for it once all was said
+TO_HANG_UP = 300.0  # seconds that a client has for it once all was said: somebody may read it in a pager
 NOT_RUN = 255  # exit status of what could not be run, or of which nobody knows how it ended
 
 Object = dict[str, Any]
