@@ -122,7 +122,8 @@ def test_a_chain_goes_as_far_as_it_is_let_and_is_undone_in_reverse_with_the_job_
 )
 def test_a_filter_that_does_wrong_fails_the_job_and_is_told_of(tmp_path: Path, text: str, told: str) -> None:
     with site(tmp_path) as here:
-        here.set(SubmissionFilterProgram=here.filter("wrong", text), SubmissionFilterTimeout="1")
+        patience = "1" if told == "timed out" else "600"
+        here.set(SubmissionFilterProgram=here.filter("wrong", text), SubmissionFilterTimeout=patience)
         with pytest.raises(HeadnodeError, match="submission-filter") as refused:
             here.head.submit("true")
         assert told in refused.value.what
@@ -265,7 +266,7 @@ GROWTH = {
     "exit 4": (1, "exit code 4: 1 more"),
     "exit 9": (1, "exit code 9: 1 more"),
     "kill -9 $$": (1, "a signal ended it"),
-    "sleep 1000": (1, "no answer within 1 s"),
+    "sleep 1000": (1, "no answer within 3 s"),
 }
 
 
@@ -275,7 +276,7 @@ def test_a_running_job_grows_on_nothing_but_zero_and_goes_on_whatever_its_filter
         text = 'grep -q State=.Running "$1" || exit 0\necho $5 more\n'
         text += 'eval "$(sed -n \'s/.* Project="\\([^"]*\\)".*/\\1/p\' "$1")"\n'
         pool = here.filter("pool", text)
-        here.set(ActivationFilterProgram=f"template=asked {pool}", ActivationFilterTimeout="1")
+        here.set(ActivationFilterProgram=f"template=asked {pool}", ActivationFilterTimeout="3")
         jobs = {
             what: here.head.submit(
                 "sleep 1000", terms={"numprocessors": "1-2", "projectname": what, "jobtemplate": "asked"}
