@@ -381,6 +381,17 @@ def test_what_children_of_a_task_read_and_wrote_is_told(scene: Scene) -> None:
     assert 9_000_000 < ended.bytes_read < 10_000_000
 
 
+@pytest.mark.skipif(not ROOT, reason="what a dead process has read is told to root only")
+def test_what_a_process_used_that_dies_with_its_task_is_told_too(grouped: Scene) -> None:
+    """The task ends when it sees that another closes its files, and that is when the other dies."""
+    pipe = "pipe.$HEADNODE_TASK"
+    command = f"mkfifo {pipe}; head -c 2000000 /dev/zero > /dev/null 3> {pipe} & read nothing < {pipe}"
+    submit(grouped, command)
+    instances = range(1, 61)
+    grouped.head.run(1, *((instance, 1) for instance in instances))
+    assert min(grouped.head.result(1, instance).bytes_read for instance in instances) > 2_000_000
+
+
 def test_memory_of_many_processes_is_told_together(scene: Scene) -> None:
     for attempt, seconds in enumerate((1.8, 8, 30, 120), 1):  # looks are rare where they cost much
         submit(scene, f"{takes(scene, 60, seconds)} & {takes(scene, 60, seconds)} & wait")

@@ -6,7 +6,7 @@ Standard library only: this is loaded by the shepherd factory.
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from headnode.adapters.processes import process_tree
 from headnode.adapters.processes.attempts import Attempt
@@ -48,7 +48,7 @@ class Endings:
         }
 
     def look(self, mains: Iterable[int]) -> list[Attempt]:
-        """Send what is due; return the attempts of which nothing is left.
+        """Send what is due; return the attempts of which nothing is left, which are to be forgotten.
 
         `mains` are the processes of all running attempts: none of them is taken for a stray of another.
         """
@@ -56,15 +56,18 @@ class Endings:
         picture = process_tree.picture()
         strays = _strays(mains, picture)
         over = [attempt for attempt in self._attempts.values() if self._work_on(attempt, picture, strays)]
+        # Looking costs more where there are many processes: never spend more than a fifth of the time on it.
+        now, goes_on = time.monotonic(), len(over) < len(self._attempts)
+        self.next_look = now + max(_TICK, 4 * (now - began)) if goes_on else float("inf")
+        return over
+
+    def forget(self, over: Collection[Attempt]) -> None:
+        """Forget attempts of which nothing is left, and whose processes they had."""
         for attempt in over:
             del self._attempts[attempt.process], self._force_at[attempt.process]
             self._asked.discard(attempt.process)
         if over:
             self._owners = {process: each for process, each in self._owners.items() if each not in over}
-        # Looking costs more where there are many processes: never spend more than a fifth of the time on it.
-        now = time.monotonic()
-        self.next_look = now + max(_TICK, 4 * (now - began)) if self._attempts else float("inf")
-        return over
 
     def _work_on(self, attempt: Attempt, picture: process_tree.Picture, strays: list[int]) -> bool:
         members = _members(attempt, picture, strays)

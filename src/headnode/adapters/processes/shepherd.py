@@ -228,6 +228,18 @@ class Shepherd:
     # What becomes of the processes.
 
     def _reap(self) -> None:
+        self._end_or_finish(self._reaped())
+        if time.monotonic() < self._endings.next_look:
+            return
+        ended = self._endings.look(self._lanes.by_process)
+        over = self._reaped() if ended else []  # what died only just has used something, too
+        for attempt in ended:
+            self._finish(attempt)
+        self._endings.forget(ended)
+        self._end_or_finish(over)
+
+    def _reaped(self) -> list[Attempt]:
+        """Reap what has died, and count what it used; return the attempts whose programs have ended."""
         over: list[Attempt] = []
         while True:
             try:
@@ -251,11 +263,7 @@ class Shepherd:
                 attempt.usage = (status, usage.ru_utime, usage.ru_stime, usage.ru_maxrss)
                 if attempt not in self._endings:
                     over.append(attempt)
-        if over:
-            self._end_or_finish(over)
-        if time.monotonic() >= self._endings.next_look:
-            for attempt in self._endings.look(self._lanes.by_process):
-                self._finish(attempt)
+        return over
 
     def _owner_of_stray(self, process: int) -> Attempt | None:
         """Return the attempt that a process belonged to which was left to us, as far as that can be told."""
@@ -263,6 +271,8 @@ class Shepherd:
 
     def _end_or_finish(self, attempts: list[Attempt]) -> None:
         """What a program leaves behind would run on processors that are given to others: it ends, too."""
+        if not attempts:
+            return
         known = {*self._lanes.by_process, *self._launches.parents, *self._removals.processes}
         strays = process_tree.children() - known
         for attempt in attempts:
