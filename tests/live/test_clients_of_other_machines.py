@@ -134,7 +134,7 @@ def test_wrong_and_revoked_tokens_are_refused_at_once(head: RealHead) -> None:
 
 
 def test_an_expired_token_is_refused_where_it_is_in_use(head: RealHead) -> None:
-    client = Client(logged_in(head, lifetime=1.0))
+    client = Client(logged_in(head, lifetime=2.0))  # to be shown once before it is over
     assert client.ask("ping")
     deadline = time.monotonic() + PATIENCE
     code = ""

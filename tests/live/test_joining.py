@@ -232,7 +232,7 @@ def _address(head: RealHead) -> tuple[str, int]:
 def test_a_node_that_says_nothing_is_given_up_and_comes_back_clean(
     head: RealHead, new_node: NewNode, tmp_path: Path
 ) -> None:
-    head.ask("set_params", values={"HeartbeatInterval": "1", "InactivityCount": "1"})
+    head.ask("set_params", values={"HeartbeatInterval": "1", "InactivityCount": "2"})
     silent, other = joined(head, new_node("silent")), new_node("other")
     told = tmp_path / "told"
     job = head.submit(
