@@ -64,7 +64,7 @@ def started(view: View, starts: Sequence[Start]) -> View:
     """Return the view in which these jobs of its queue run."""
     if not starts:
         return view
-    found = {turn[2]: (turn, each.request) for each in view.queue for turn in each.turns}
+    found, queue = _taken_out(view.queue, {start.job for start in starts})
     nodes, licences, running = dict(view.nodes), dict(view.licences), list(view.running)
     for start in starts:
         turn, whole = found[start.job]
@@ -84,7 +84,6 @@ def started(view: View, starts: Sequence[Start]) -> View:
                 licences[wish.feature] = (total, free - (held if wish.amount is None else wish.amount))
         end = Instant(view.now + request.run_time)
         running.append(RunningJob(start.job, turn, request, end, start.allocation))
-    queue = queue_without(view, {start.job for start in starts})
     return _redrawn(view, nodes, running=running, licences=licences, queue=queue)
 
 
@@ -111,13 +110,21 @@ def nobody_grows(view: View) -> View:
     return replace(view, running=[replace(job, wants=0) if job.wants else job for job in view.running])
 
 
-def queue_without(view: View, jobs: Collection[int]) -> list[WaitingClass]:
-    """Return the queue without these jobs."""
-    return [
-        each if len(turns) == len(each.turns) else WaitingClass(each.request, turns)
-        for each in view.queue
-        if (turns := [turn for turn in each.turns if turn[2] not in jobs])
-    ]
+def _taken_out(
+    queue: Iterable[WaitingClass], jobs: Collection[int]
+) -> tuple[dict[int, tuple[Turn, JobRequest]], list[WaitingClass]]:
+    """Return the turns and requests of these jobs, and the queue without them."""
+    found: dict[int, tuple[Turn, JobRequest]] = {}
+    others: list[WaitingClass] = []
+    for each in queue:
+        taken = [turn for turn in each.turns if turn[2] in jobs]
+        if not taken:
+            others += [each] if each.turns else []
+            continue
+        found.update((turn[2], (turn, each.request)) for turn in taken)
+        if len(taken) < len(each.turns):
+            others.append(WaitingClass(each.request, [turn for turn in each.turns if turn[2] not in jobs]))
+    return found, others
 
 
 def queue_up_to(view: View, last: Turn) -> list[WaitingClass]:

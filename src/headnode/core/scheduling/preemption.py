@@ -153,7 +153,9 @@ class _Standing:
     def preempt_for(self, found: Plan) -> bool:
         """Let others be preempted for those that do not start; return whether anybody is."""
         starting = {start.job for start in found.starts}
-        base = given_up(nobody_grows(self.then), self._others_ending())
+        others_ending = self._others_ending()
+        base = given_up(nobody_grows(self.then), others_ending)
+        alike = not others_ending and not any(job.wants for job in self.then.running)
         refused: set[JobRequest] = set()
         everybody = list(self._candidates())
         for turn, request in _in_turn(self.now):
@@ -172,7 +174,7 @@ class _Standing:
             taken = {each.job.job for each in chosen}
             everybody = [each for each in everybody if each.job.job not in taken]
             base = started(given_up(base, gifts), [start])
-            self.then = started(given_up(self.then, gifts), [start])
+            self.then = base if alike else started(given_up(self.then, gifts), [start])
         if not self.preempts and not self.recalls:
             return False
         self.now = only_what_is_free(self.then, self.now)
@@ -254,7 +256,9 @@ class _Search:
         self._queue = with_least(queue_up_to(base, turn), {turn[2]})
         terrain = base.terrain()
         request = least(request)
-        self._needs = [fewest(need_of(request.option(n), terrain)) for n in range(len(request.others) + 1)]
+        options = [request.option(number) for number in range(len(request.others) + 1)]
+        self._needs = [fewest(need_of(option, terrain)) for option in options]
+        self._units = min(option.minimum for option in options)
         self._terrain = terrain
         free = {feature: free for feature, (_, free) in base.licences.items()}
         self._board = Board.now(terrain, base.nodes, free)
@@ -295,7 +299,10 @@ class _Search:
             return []
         level = prefix[-1].job.turn[0]
         if len(prefix) > 1:
+            missing = self._missing()
             for each in [each for each in lower if each.job.turn[0] >= level][:MOST_ALONE]:
+                if sum(count for _, count in each.job.allocation) < missing:
+                    continue
                 board.lift(self._piece(each))
                 alone = self._fits_on(board)
                 board.put(self._piece(each))
@@ -311,6 +318,10 @@ class _Search:
                 board.lift(self._piece(each))
                 kept.append(each)
         return kept[::-1]
+
+    def _missing(self) -> int:
+        """Return how many processors must be given up at the least: every unit has one."""
+        return self._units - sum(node.free for node in self.base.nodes.values())
 
     def _enough(self, lower: Sequence[_Lower]) -> Sequence[_Lower]:
         """Return the fewest of the first that suffice as far as room goes; nobody if all do not."""
