@@ -12,6 +12,7 @@ from test_engine_replay import SIZE, worlds
 from headnode.apps.simulate.asking import Asking, read_least, read_priorities, read_selector
 from headnode.apps.simulate.engine_replay import EngineReplay
 from headnode.apps.simulate.machine import pool
+from headnode.apps.simulate.predictions import predict
 from headnode.apps.simulate.simulation import Scene, simulate
 from headnode.apps.simulate.toll import Toll
 from headnode.apps.simulate.variants import SIMULATED, WHY_NOT, read_parameters, read_variants
@@ -287,6 +288,15 @@ def test_a_program_reads_what_was_set_and_what_it_cost(log: Path) -> None:
 def test_a_pool_knows_no_parameters_and_a_log_without_queues_no_queues(log: Path) -> None:
     assert "--engine" in run(log, "--set", IMMEDIATE)[2]
     assert "no queues" in run(log, "--engine", "--priority", "queue:1=Highest")[2]
+
+
+@pytest.mark.parametrize(
+    "scene", [Scene(parameters=(("PreemptionType", "Immediate"),)), Scene(asking=Asking(least=50))]
+)
+def test_predictions_do_not_pass_over_what_was_set(log: Path, scene: Scene) -> None:
+    with pytest.raises(BadRequest) as refused:
+        predict(str(log), ["easy"], scene)
+    assert refused.value.code == "predictions"
 
 
 def test_the_report_tells_what_was_stopped_and_draws_no_bars_of_jobs_that_change_size(

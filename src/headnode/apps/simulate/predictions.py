@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from headnode.apps.simulate.asking import AS_LOGGED
 from headnode.apps.simulate.log_file import read_log
 from headnode.apps.simulate.report import about
 from headnode.apps.simulate.simulation import Progress, Scene
@@ -73,11 +74,12 @@ def predict(path: str, policies: Sequence[str], scene: Scene, progress: Progress
 
 
 def _check(policy: str, scene: Scene) -> None:
-    if scene.through_engine:
+    if scene.through_engine or scene.parameters or scene.asking != AS_LOGGED:
         raise BadRequest(
             code="predictions",
             what="predictions over a log are made for a pool of processors, not through the engine",
-            fix="leave out --engine and --nodes; --processors gives the size of the pool",
+            fix="leave out --engine, --nodes, and --set, --priority, --least and --once, which are for them; "
+            "--processors gives the size of the pool",
         )
     if policy not in MANNERS:
         raise BadRequest(
