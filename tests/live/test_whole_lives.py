@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from agent_scene import alive
 
+from headnode.apps.server.options import nodes_as_before
 from headnode.core.model.errors import HeadnodeError
 from heads import PATIENCE, RealHead, real_head
 
@@ -182,11 +183,13 @@ def test_a_clean_stop_leaves_tasks_alone_and_the_next_head_learns_how_they_ended
         assert head.task(job)["exit_code"] == 4
 
 
-def test_a_second_head_on_the_same_directory_is_refused(head: RealHead) -> None:
+def test_a_second_head_on_the_same_directory_is_refused_and_changes_nothing(head: RealHead) -> None:
+    said = nodes_as_before(head.state)
     command = [sys.executable, "-m", "headnode.apps.server", "--state", str(head.state), "--nodes", "0"]
     second = subprocess.run(command, capture_output=True, text=True, timeout=20)
     assert second.returncode == 1
     assert "already uses the state directory" in second.stderr
+    assert nodes_as_before(head.state) == said
     assert head.ask("ping")["pid"] == head.process.pid
 
 

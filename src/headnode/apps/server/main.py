@@ -54,10 +54,8 @@ def main(arguments: list[str]) -> int:
     try:
         options.state.mkdir(parents=True, exist_ok=True)
         options.state.chmod(0o755 if os.geteuid() == 0 else 0o700)
-        nodes, processors = nodes_here(options.state, options.nodes, options.processors)
-        name = cluster_name(options.state, options.name)
-        options = msgspec.structs.replace(options, name=name, nodes=nodes, processors=processors)
         journal = SqliteJournal(options.state / "journal.db")
+        options = _remembered(options)  # not before: a second head must not change what the first has said
     except HeadnodeError as error:
         log.critical("%s", error)
         return error.exit_status
@@ -71,6 +69,16 @@ def main(arguments: list[str]) -> int:
         return error.exit_status
     finally:
         journal.close()
+
+
+def _remembered(options: Options) -> Options:
+    """Return the options with what was said at an earlier start, and remember what was said at this one.
+
+    Raises:  OSError; BadRequest ``nodes-here``.
+    """
+    nodes, processors = nodes_here(options.state, options.nodes, options.processors)
+    name = cluster_name(options.state, options.name)
+    return msgspec.structs.replace(options, name=name, nodes=nodes, processors=processors)
 
 
 class Head:
