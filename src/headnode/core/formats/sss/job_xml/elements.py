@@ -39,8 +39,9 @@ class Elements:
 
     def __init__(self, findings: Findings, prefix: str, *, lenient: bool) -> None:
         self.attributes = AttributesReader(findings, lenient=lenient)
-        self.spoken: Counter[Version] = Counter()
-        self.first: dict[tuple[Version, str], tuple[etree._Element, Row]] = {}
+        self._spoken: Counter[Version] = Counter()  # but for plain names, which count themselves
+        self.first: dict[tuple[Version, str], tuple[etree._Element, Row]] = {}  # of each name heard
+        self._is_old = False  # whether a name of 3.0.3 alone was heard
         self.fragments: list[tuple[str, etree._Element]] = []  # what an Executable means by #id
         self._findings, self._prefix, self._lenient = findings, prefix, lenient
         self._plain: dict[Place, Mapping[str, PlainName]] = {}
@@ -83,22 +84,31 @@ class Elements:
 
         Raises:  BadRequest when its content is not of its type.
         """
-        if name.version is not None:
-            self.spoken[name.version] += 1
-            if not name.heard:
-                name.heard = True
-                self.first.setdefault((name.version, name.name), (element, name.row))
-        text, row = element.text, name.row
+        if not name.heard and name.version is not None:
+            self._note(name.version, name.name, element, name.row)
+        name.heard += 1
+        text = element.text
         text = text.strip() if text else ""
         value: Value = text
-        if not name.is_text:
+        if name.read is not None:
             try:
-                value = row.type.read(text) if text else None
+                value = name.read(text) if text else None
             except BadRequest as wrong:
                 self._findings.refuse(wrong.code, element, wrong.what, wrong.fix)
         elif name.is_program and text[:1] == "#":
             self.fragments.append((text[1:], element))
-        return row.shape(name=row.name, value=value)
+        return name.shape(name=name.called, value=value)
+
+    def _note(self, version: Version, name: str, element: etree._Element, row: Row) -> None:
+        """Note where a name of `version` alone was heard first."""
+        self.first.setdefault((version, name), (element, row))
+        if version is Version.V3_0:
+            self._is_old = True
+
+    def times(self, version: Version) -> int:
+        """Return how many names were read that are of `version` alone."""
+        plain = (one for names in self._plain.values() for one in names.values() if one.version is version)
+        return self._spoken[version] + sum(one.heard for one in plain)
 
     def read(
         self, element: etree._Element, place: Place, inherited: Awareness
@@ -231,8 +241,8 @@ class Elements:
             if row is None:
                 yield self._stranger_inside(child, policy), None
                 continue
-            self.spoken[Version.V3_0] += 1
-            self.first.setdefault((Version.V3_0, NODE_PROPERTIES), (element, row))
+            self._spoken[Version.V3_0] += 1
+            self._note(Version.V3_0, NODE_PROPERTIES, element, row)
             yield self._under(self.property(child, row, place, policy), fields.get("awareness")), row
 
     def _stranger_inside(self, element: etree._Element, inherited: Awareness) -> Kept:
@@ -262,7 +272,7 @@ class Elements:
         _, policy = self.attributes.policy(element, inherited)
         if name in _ANYWHERE:
             return self._misplaced(element, name, place, policy)
-        spoken = Version.V3_0 if self.spoken[Version.V3_0] else Version.V3_1
+        spoken = Version.V3_0 if self._is_old else Version.V3_1
         hint = self._findings.hint(local(element), names_in(place, spoken))
         what = f"element {local(element)!r} is not known: kept, without effect{hint}"
         self._findings.unknown(policy, element, what)
@@ -280,8 +290,8 @@ class Elements:
     def _hear(self, element: etree._Element, name: str, spelling: Spelling) -> None:
         """Note which version the name is of."""
         if spelling.version:
-            self.spoken[spelling.version] += 1
-            self.first.setdefault((spelling.version, name), (element, spelling.row))
+            self._spoken[spelling.version] += 1
+            self._note(spelling.version, name, element, spelling.row)
         elif spelling.alias:
             what = f"element {name!r} is read as {spelling.row.name!r}"
             self._findings.add(Kind.TRANSLATED, element, what)

@@ -3,7 +3,8 @@
 Source: SSS 3.1.0, Tables 25-1 to 25-6.
 """
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from typing import Any
 
 import msgspec
 
@@ -25,16 +26,19 @@ _SHAPES = (Property, Charge, Consumable, Selection, Stream, Notifications, Exten
 class PlainName(msgspec.Struct):
     """A name of a property: its row, the version it is of, and what may stand only once; None: any number.
 
-    `heard` is whether the document has it.
+    `called` is its name in 3.1.0; `read` is None where the text is the value; `heard` is how often the
+    document has it.
     """
 
     name: str
     row: Row
     version: Version | None
     key: Hashable
-    is_text: bool
+    called: str
+    shape: type[Property]
+    read: Callable[[str], Any] | None
     is_program: bool
-    heard: bool = False
+    heard: int = 0
 
 
 def plain_names(place: Place, prefix: str) -> dict[str, PlainName]:
@@ -45,7 +49,9 @@ def plain_names(place: Place, prefix: str) -> dict[str, PlainName]:
             row,
             spelling.version,
             key_of(row.shape(name=row.name), place, row),
-            is_text=row.type is STRING,
+            row.name,
+            row.shape,
+            None if row.type is STRING else row.type.read,
             is_program=row.name == "Executable",
         )
         for name, spelling in SPELLINGS[place].items()

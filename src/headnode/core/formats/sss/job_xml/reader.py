@@ -184,7 +184,7 @@ class _Reader:
         """Read what is in an element: properties, and elements that hold others."""
         fields, policy = self._elements.attributes.of_part(element, inherited)
         elements, place = self._elements, child.place
-        plain = elements.plain_names(place)
+        plain, parts = elements.plain_names(place), elements.children(place)
         properties: list[Property] = []
         inside: dict[str, list[tuple[etree._Element, Any]]] = {}
         once: dict[Hashable, etree._Element] = {}
@@ -195,7 +195,7 @@ class _Reader:
                 properties.append(elements.plain(found, name))
                 if name.key is not None and once.setdefault(name.key, found) is not found:
                     self._once(found, name.key, once)
-            elif part := elements.child(found, place):
+            elif part := parts.get(found.tag) or elements.child(found, place):
                 self._once(found, None if part.many else part.name, once)
                 inside.setdefault(part.field, []).append((found, self._child(found, part, policy)))
             else:
@@ -255,8 +255,8 @@ class _Reader:
 
     def _version(self) -> Version:
         """Return the version most names are of; tell those that are of the other."""
-        spoken = self._elements.spoken
-        version = Version.V3_0 if spoken[Version.V3_0] > spoken[Version.V3_1] else Version.V3_1
+        times = self._elements.times
+        version = Version.V3_0 if times(Version.V3_0) > times(Version.V3_1) else Version.V3_1
         for (other, name), (element, row) in self._elements.first.items():
             if other is not version:
                 own = row.name_in(version)

@@ -122,6 +122,8 @@ class _Writer:
 
     def _attributes(self, found: Property, row: Row) -> dict[str, str]:
         attributes: dict[str, str] = {}
+        if type(found) is Property and found == Property(name=found.name, value=found.value):
+            return attributes
         for attribute, absent in written_of(row):
             value = getattr(found, attribute.field)
             if value != absent:

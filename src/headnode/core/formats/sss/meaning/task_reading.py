@@ -186,13 +186,14 @@ class TaskReader:
             refuse_interactive(where)
         command, streams = self._run(task, said, where)
         properties = (*group.properties, *own.properties) if own.properties else group.properties
-        ours = named(properties)
+        structured = [one for one in properties if type(one) is not Property]
+        ours = named(structured)
         return {
             "name": str(own.value("Name") or of.get("Name") or ""),
             "command": command,
             "work_directory": home(str(said.get("InitialWorkingDirectory") or "")),
             "rerunnable": _is_restartable(said, of, self._job),
-            "environment": environment_of(properties),
+            "environment": environment_of(structured),
             "extensions": ours.extensions,
             "properties": ours.properties,
             **streams,
