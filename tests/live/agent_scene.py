@@ -18,6 +18,7 @@ import msgspec
 import pytest
 
 from headnode.adapters.nodes import messages as m
+from headnode.adapters.nodes.streams import SHOW_LIFE
 from headnode.core.launching.output import captured_path
 from headnode.core.lifecycle.records import encode_spec
 from headnode.core.model.job import JobSpec
@@ -48,6 +49,8 @@ class Head:
         self.suspended: list[int] = []  # the numbers of suspensions by which all stood still
         self.ready: list[int] = []  # jobs for which the node was ready, as often as it said so
         self.failed: list[m.HookFailed] = []
+        self._launches: dict[str, tuple[m.Route, int]] = {}  # those that go on, and the last piece of each
+        self._showed_life = time.monotonic()
         self._batches: set[int] = set()
         self._listener: socket.socket | None = None
         self._peer: socket.socket | None = None
@@ -76,6 +79,8 @@ class Head:
     def say(self, message: m.FromHead) -> None:
         self.until(lambda: self._peer is not None)
         assert self._peer is not None
+        if isinstance(message, m.Launch):
+            self._launches[message.route.number] = (message.route, 0)
         data = msgspec.msgpack.encode(message)
         self._peer.sendall(len(data).to_bytes(4, "big") + data)
 
@@ -87,6 +92,11 @@ class Head:
             self.hear(0.02)
 
     def hear(self, patience: float) -> None:
+        """Listen for a moment; the other sides of what is launched show that they live, as agents do."""
+        if self._peer is not None and time.monotonic() - self._showed_life > SHOW_LIFE:
+            self._showed_life = time.monotonic()
+            for route, sequence in self._launches.values():
+                self.say(m.LaunchTaken(route, False, sequence))
         channels = [each for each in (self._listener, self._peer) if each is not None]
         for channel in select.select(channels, [], [], patience)[0]:
             if channel is self._listener:
@@ -124,8 +134,11 @@ class Head:
                 self._results(message)
             case m.LaunchesOver(route=route, back=True, used=m.UsedThere() as used):
                 self.over[route.target] = used
-            case m.LaunchPiece(route=route, back=True, sequence=sequence):
+            case m.LaunchPiece(route=route, back=True, sequence=sequence, kind=kind):
                 self.said_of_launches.append(message)
+                self._launches[route.number] = (route, sequence)
+                if kind in ("exit", "failed"):
+                    del self._launches[route.number]
                 self.say(m.LaunchTaken(route, False, sequence))
             case m.Suspended(number=number):
                 self.suspended.append(number)

@@ -95,7 +95,7 @@ def python(scene: Scene, name: str, text: str) -> str:
     return f"{PYTHON} -I -S {scene.work / name}"
 
 
-def takes(scene: Scene, megabytes: int, seconds: float = 60.0) -> str:
+def takes(scene: Scene, megabytes: int, seconds: float = 60 * SLOWNESS) -> str:
     """Return the command line of a program that has so much memory for a while."""
     text = f"import time\nx = bytearray({megabytes * MB})\nfor i in range(0, len(x), 4096): x[i] = 1\n"
     return python(scene, f"take{megabytes}.py", f"{text}time.sleep({seconds})\n")
@@ -122,7 +122,7 @@ def test_who_needs_more_memory_than_it_asked_for_is_killed_and_told_how_to_ask_f
 def test_memory_is_that_of_all_processors_and_of_all_processes_together(scene: Scene) -> None:
     two = f"{takes(scene, 80, A_WHILE)} & {takes(scene, 80, A_WHILE)} & wait"
     assert run(scene, two, (0, 1), process_memory=120).exit_code == 0
-    long = takes(scene, 80, 60 * SLOWNESS)
+    long = takes(scene, 80)
     submit(scene, f"{long} & {long} & wait", process_memory=120)
     scene.head.run(1, (2, 1))
     message = scene.head.result(1, 2).message
