@@ -78,10 +78,23 @@ def test_a_head_that_is_off_begins_the_lease_anew_once_its_length_is_known() -> 
     lease.head_is_off(1000.0)
     assert told == []
     lease.heard(lease.next_heartbeat(), LEASE)
-    lease.head_is_off(1000.0)
-    assert told[1:] == [1000.0 + LEASE]
+    dialed = boot_time() + LEASE / 2
+    lease.head_is_off(dialed)
+    lease.head_is_off(dialed + LEASE / 2)
+    assert told[1:] == [dialed + LEASE, dialed + LEASE / 2 + LEASE]
     lease.let_go()
     assert told[-1] is None
+
+
+def test_a_lease_that_was_over_before_the_head_was_off_stays_over_until_a_head_renews_it() -> None:
+    """The head may have given the tasks to others, and gone only then."""
+    lease, told = held()
+    lease.heard(lease.next_heartbeat(), LEASE)
+    lease.head_is_off(boot_time() + LEASE + 1)
+    assert told[1:] == []
+    lease.heard(lease.next_heartbeat(), LEASE)
+    lease.head_is_off(boot_time() + LEASE / 2)
+    assert len(told) == 3
 
 
 def test_a_head_that_grants_none_lets_tasks_go_on_for_ever() -> None:

@@ -1,10 +1,11 @@
 """For how long this node may be sure that nobody else is given what it runs.
 
 The head says so in its answer to each heartbeat, and that counts from when the heartbeat was said.  A head
-that does not run gives nobody anything: where nothing listens at its address, the time begins anew.  A
-later head waits that long, too.
+that does not run gives nobody anything: where nothing listens at its address, the time begins anew, unless
+it was over by then, for what the head gave away before it went is gone.  A later head waits that long, too.
 """
 
+import math
 from collections.abc import Callable
 
 from headnode.adapters.processes.lease import boot_time
@@ -22,6 +23,7 @@ class HeldLease:
     def __init__(self, tell: Tell) -> None:
         self._tell = tell
         self.length = Seconds(0.0)  # 0: there is none
+        self._until = math.inf  # when it is over
         self._number = 0
         self._said: dict[int, float] = {}  # when each heartbeat was said that was not answered yet
 
@@ -37,13 +39,17 @@ class HeldLease:
         said = self._said.pop(number, None)
         if said is not None:  # else it comes a second time
             self.length = length
-            self._tell(said + length if length else None)
+            self._is_over_at(said + length if length else math.inf)
 
     def head_is_off(self, dialed: float) -> None:
         """Nothing listened at the head's address when it was dialed, so many seconds after the boot."""
-        if self.length:
-            self._tell(dialed + self.length)
+        if self.length and dialed < self._until:
+            self._is_over_at(dialed + self.length)
 
     def let_go(self) -> None:
         """The head is stopped, on purpose: tasks go on without it."""
-        self._tell(None)
+        self._is_over_at(math.inf)
+
+    def _is_over_at(self, until: float) -> None:
+        self._until = until
+        self._tell(None if math.isinf(until) else until)
