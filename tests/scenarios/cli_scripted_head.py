@@ -83,7 +83,7 @@ def hn(*words: str, state: Path, **more: Any) -> "subprocess.CompletedProcess[st
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 
