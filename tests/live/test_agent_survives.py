@@ -316,7 +316,11 @@ def imposter_hears(scene: Scene, marker: str) -> str:
         "peer.sendall(len(said).to_bytes(4, 'big') + said); print(peer.recv(1))\n"
     )
     return subprocess.run(
-        [sys.executable, "-c", imposter, str(address)], capture_output=True, text=True, timeout=30, check=False
+        [sys.executable, "-c", imposter, str(address)],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
     ).stdout
 
 
