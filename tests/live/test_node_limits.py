@@ -312,7 +312,7 @@ def test_what_launches_used_is_told_together_when_their_task_is_over(scene: Scen
     route = launch(scene, takes(scene, 90, A_WHILE), "c")
     scene.head.until(lambda: len(ends_of_launches(scene)) == 3)
     used = used_by(scene, route)
-    assert 1.0 <= used.user_time + used.system_time < 20
+    assert 1.0 <= used.user_time + used.system_time < 20 * SLOWNESS
     assert 10_000_000 <= used.bytes_written < 11_000_000
     assert 90 * 1024 < used.peak_memory < 200 * 1024
     assert 0 < used.average_memory <= used.peak_memory
