@@ -49,6 +49,7 @@ class Head:
         self.suspended: list[int] = []  # the numbers of suspensions by which all stood still
         self.ready: list[int] = []  # jobs for which the node was ready, as often as it said so
         self.failed: list[m.HookFailed] = []
+        self.heartbeats: list[tuple[int, float]] = []  # their numbers, and when they were heard
         self._launches: dict[str, tuple[m.Route, int]] = {}  # those that go on, and the last piece of each
         self._showed_life = time.monotonic()
         self._batches: set[int] = set()
@@ -130,6 +131,8 @@ class Head:
                 self.say(m.Welcome(cluster="test", heartbeat=Seconds(5.0), grace=Seconds(self.grace)))
             case m.Started(begun=begun):
                 self.started += [(each.task, each.instance, each.attempt) for each in begun]
+            case m.Heartbeat(number=number):
+                self.heartbeats.append((number, time.monotonic()))
             case m.Results():
                 self._results(message)
             case m.LaunchesOver(route=route, back=True, used=m.UsedThere() as used):

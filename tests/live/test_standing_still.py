@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from agent_scene import JOB, Scene, alive
+from agent_scene import JOB, NODE, Scene, alive
 
 from headnode.adapters.nodes import messages as m
 from headnode.adapters.processes import hierarchies
-from headnode.core.model.quantities import NEVER, Instant
+from headnode.core.model.quantities import NEVER, Instant, Seconds
 
 COUNTING = "while :; do printf . >> {}; sleep 0.01; done"
 TREE = (
@@ -27,6 +27,7 @@ TREE = (
 )
 GO_ON = m.Continue(JOB, NEVER)
 GRACE = 5.0  # seconds: what is ended has them to end by itself, on a busy machine, too
+LEASE = Seconds(0.3)
 LIMIT = 2.5  # seconds, in which a task is started and told to stand still
 
 
@@ -163,6 +164,74 @@ def test_a_job_that_nothing_runs_of_stands_still_at_once_and_starts_nothing(scen
     assert scene.head.results == {}
     scene.head.say(GO_ON)
     assert scene.head.result(1).exit_code == 3
+
+
+def launch(scene: Scene, *names: str) -> None:
+    """Let a task of another node launch commands that leave files of these names."""
+    place = (("elsewhere", (0,)), (NODE, (0,)))
+    for name in names:
+        route = m.Route(JOB, 1, 1, 1, f"7.1.1.1.{name}", "elsewhere", NODE)
+        scene.head.say(m.Launch(route, f"touch {name}", str(scene.work), {}, place))
+
+
+def none_is_there(scene: Scene, *names: str) -> None:
+    """See that no file of these names comes for a while."""
+    end = time.monotonic() + 0.3
+    while time.monotonic() < end:
+        scene.head.hear(0.01)
+        assert not [name for name in names if (scene.work / name).exists()]
+
+
+def all_come(scene: Scene, *names: str) -> None:
+    scene.head.until(lambda: all((scene.work / name).exists() for name in names))
+
+
+def test_nothing_is_launched_while_the_job_stands_still(scene: Scene) -> None:
+    scene.job("true")
+    scene.head.suspend(1)
+    launch(scene, *"abcdefgh")
+    scene.head.suspend(1)  # an answer to the next question: what was to be launched was heard before it
+    none_is_there(scene, *"abcdefgh")
+    scene.head.say(GO_ON)
+    all_come(scene, *"abcdefgh")
+
+
+def end_the_lease(scene: Scene) -> None:
+    """Answer a heartbeat later than its lease lasts."""
+    scene.head.until(lambda: scene.head.heartbeats)
+    number, heard = scene.head.heartbeats[-1]
+    scene.head.until(lambda: time.monotonic() > heard + LEASE)
+    scene.head.say(m.Heard(number, LEASE))
+
+
+def test_nothing_starts_and_nothing_is_launched_after_the_lease(scene: Scene) -> None:
+    """Orders may come late: from a head that has given the tasks to others since."""
+    scene.job("touch task", rerunnable=True)
+    end_the_lease(scene)
+    launch(scene, *"abcdefgh")
+    scene.head.run(1, (1, 1))
+    none_is_there(scene, "task", *"abcdefgh")
+    scene.head.heartbeats.clear()
+    scene.head.until(lambda: scene.head.heartbeats)
+    scene.head.say(m.Heard(scene.head.heartbeats[-1][0], Seconds(60.0)))
+    all_come(scene, "task", *"abcdefgh")
+
+
+@pytest.mark.parametrize("first", ["the lease", "the order"])
+def test_what_is_to_end_has_no_grace_after_the_lease(tmp_path: Path, first: str) -> None:
+    """It would run for that long beside what others were given."""
+    with Scene(tmp_path, grace=600.0) as scene:
+        scene.job("trap : TERM; touch runs; " + COUNTING.format("main"), rerunnable=True)
+        scene.head.run(1, (1, 1))
+        all_come(scene, "runs")
+        if first == "the lease":
+            end_the_lease(scene)
+        scene.head.say(m.Stop(JOB, ((1, 1, 1),)))
+        if first == "the order":
+            goes_on(scene, "main")
+            end_the_lease(scene)
+        ended = scene.head.result(1)
+        assert (ended.kind, ended.signal) == ("stopped", signal.SIGKILL)
 
 
 def test_limits_do_not_count_the_time_that_it_stood_still(scene: Scene) -> None:

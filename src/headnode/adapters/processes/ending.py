@@ -33,6 +33,11 @@ class Endings:
         self._force_at[attempt.process] = min(force_at, self._force_at.get(attempt.process, force_at))
         self.next_look = 0.0
 
+    def force(self) -> None:
+        """Let nothing that is being ended have any grace left."""
+        for attempt in self._attempts.values():
+            self.begin(attempt, 0.0)
+
     def __contains__(self, attempt: Attempt) -> bool:
         return attempt.process in self._attempts
 

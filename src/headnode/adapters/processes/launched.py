@@ -89,6 +89,7 @@ class Launches:
         self._owners: dict[int, Outpost] = {}  # whose the processes are that were seen ending
         self._parents: dict[str, int] = {}  # by number; our process, which may have ended
         self._alive: set[int] = set()  # those of our processes that have not been reaped
+        self._waiting: dict[str, Order] = {}  # by number
         self._force_at: dict[str, float] = {}  # by number of a launch or name of an outpost
         self._asked: set[str] = set()
         self.next_look = float("inf")
@@ -113,6 +114,15 @@ class Launches:
             self._remove_group(outpost)
         self._parents[order.number] = process
         self._alive.add(process)
+
+    def keep(self, order: Order) -> None:
+        """Let a command wait until it may start."""
+        self._waiting.setdefault(order.number, order)
+
+    def take_kept(self) -> list[Order]:
+        """Return those that wait, which are to start now."""
+        kept, self._waiting = list(self._waiting.values()), {}
+        return kept
 
     def _outpost(self, order: Order) -> Outpost:
         name = order.outpost or order.number
@@ -171,6 +181,7 @@ class Launches:
     def end(self, numbers: Iterable[str], grace: float) -> None:
         """End what these launches started, and all that it did; kill it after `grace` seconds."""
         for number in numbers:
+            self._waiting.pop(number, None)
             if number in self._parents:
                 self._end(number, grace)
 
@@ -179,7 +190,9 @@ class Launches:
 
         What it used here is told when nothing of it runs, each time.
         """
-        self._end(outpost_of(task), 0.0)
+        name = outpost_of(task)
+        self._waiting = {number: each for number, each in self._waiting.items() if each.outpost != name}
+        self._end(name, 0.0)
 
     def end_above(self, outpost: Outpost, why: str) -> None:
         """End an outpost that has more memory than it may."""
@@ -188,7 +201,13 @@ class Launches:
 
     def end_all(self) -> None:
         """Kill everything that was launched here."""
+        self._waiting.clear()
         self.end([number for number in self._parents if number not in self._force_at], 0.0)
+
+    def force(self) -> None:
+        """Let nothing that is being ended have any grace left."""
+        for number in self._force_at:
+            self._end(number, 0.0)
 
     def _end(self, number: str, grace: float) -> None:
         force_at = time.monotonic() + grace

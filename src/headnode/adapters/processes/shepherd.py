@@ -93,6 +93,7 @@ class Shepherd:
             self._stand_still()
             self._watch_memory()
             self._keep_limits()
+            self._launch_what_may()
             self._start_what_is_next()
             self._tell()
         self._end_everything()
@@ -141,7 +142,7 @@ class Shepherd:
                 self._accept(attempts_of(rest))
             case ["stop", keys, grace]:
                 for key in keys:
-                    self._stop(tuple(key), grace)
+                    self._stop(tuple(key), self._left_of(grace))
             case ["deadline", deadline, grace]:
                 self._deadline, self._grace = deadline, grace
             case ["suspend", number]:
@@ -156,9 +157,9 @@ class Shepherd:
             case ["lease", until]:
                 self._lease.renew(until)
             case ["launch", *order]:
-                self._launch(Order(*order))
+                self._launches.keep(Order(*order))
             case ["end-launches", numbers, grace]:
-                self._launches.end(numbers, grace)
+                self._launches.end(numbers, self._left_of(grace))
             case ["end-task-launches", task]:
                 self._launches.end_task(task)
             case ["close"]:
@@ -187,12 +188,15 @@ class Shepherd:
         self._endings.begin(attempt, grace)
         self._suspension.look_soon()
 
-    def _launch(self, order: Order) -> None:
-        try:
-            self._launches.begin(order)
-        except OSError as error:
-            self._link.say(["not-launched", order.number, f"no process can be made: {error.strerror}"])
-        self._suspension.look_soon()
+    def _launch_what_may(self) -> None:
+        """Start commands, unless all stands still: they would run until they are found, and stopped."""
+        if self._suspension.holds:
+            return
+        for order in self._launches.take_kept():
+            try:
+                self._launches.begin(order)
+            except OSError as error:
+                self._link.say(["not-launched", order.number, f"no process can be made: {error.strerror}"])
 
     # Standing still.
 
@@ -205,8 +209,14 @@ class Shepherd:
         """Let nothing run while others may have been given it to run, and go on when they have not."""
         if self._lease.is_over and not self._suspension.apart:
             self._suspension.part()
+            self._endings.force()
+            self._launches.force()
         elif self._suspension.apart and not self._lease.is_over:
             self._limits_from(self._suspension.rejoin(process_tree.picture()))
+
+    def _left_of(self, grace: float) -> float:
+        """Return the seconds that something has to end: none where others may run it, too."""
+        return 0.0 if self._lease.is_over else grace
 
     def _stand_still(self) -> None:
         """Stop whatever still runs, but for what is being ended; say so when nothing does any more."""
