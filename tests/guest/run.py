@@ -117,7 +117,15 @@ def _only(folder: Path, pattern: str) -> Path:
 
 def _inside(arguments: list[str]) -> str:
     """Return what runs in the guest."""
-    options = ["-vv", "--tb=short", "-p", "no:cacheprovider", "--basetemp=/tmp/tests", *arguments]
+    options = [
+        "-vv",
+        "--tb=short",
+        "-p",
+        "no:cacheprovider",
+        "--basetemp=/tmp/tests",
+        "--timeout=0",
+        *arguments,
+    ]
     command = [sys.executable, "-m", "pytest", *options]
     return "\n".join(
         (

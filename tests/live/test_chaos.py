@@ -2,7 +2,7 @@
 
 Afterwards the archive is compared with what the tasks themselves wrote: nothing acknowledged is lost, no
 task ran twice, every exit code was kept.  More rounds:
-``make test TESTS='tests/live/test_chaos.py --chaos-rounds 5000'``.
+``make test TESTS='tests/live/test_chaos.py --chaos-rounds 5000 --timeout 0'``.
 """
 
 import os

@@ -3,7 +3,7 @@
 Afterwards what the head says is compared with what the tasks themselves wrote: nothing acknowledged is lost,
 what may not run twice did not, no instance ran in two places at once, nothing is stuck, and all nodes are
 ready.  Longer:
-``make test TESTS='tests/live/test_chaos_of_machines.py --chaos-seconds 600'``.
+``make test TESTS='tests/live/test_chaos_of_machines.py --chaos-seconds 600 --timeout 0'``.
 """
 
 import os

@@ -2,7 +2,7 @@
 
 At the end everything is released and resumed.  Then what the journal tells is compared with what the tasks
 wrote every ten milliseconds.  Longer, and otherwise:
-``make test TESTS='tests/live/test_chaos_of_verbs.py --chaos-seconds 600 --chaos-seed 7'``.
+``make test TESTS='tests/live/test_chaos_of_verbs.py --chaos-seconds 600 --chaos-seed 7 --timeout 0'``.
 """
 
 import os
