@@ -167,10 +167,10 @@ def test_a_job_that_nothing_runs_of_stands_still_at_once_and_starts_nothing(scen
 
 
 def launch(scene: Scene, *names: str) -> None:
-    """Let a task of another node launch commands that leave files of these names."""
+    """Let the second task, which is on another node, launch commands that leave files of these names."""
     place = (("elsewhere", (0,)), (NODE, (0,)))
     for name in names:
-        route = m.Route(JOB, 1, 1, 1, f"7.1.1.1.{name}", "elsewhere", NODE)
+        route = m.Route(JOB, 2, 1, 1, f"7.2.1.1.{name}", "elsewhere", NODE)
         scene.head.say(m.Launch(route, f"touch {name}", str(scene.work), {}, place))
 
 
@@ -187,7 +187,7 @@ def all_come(scene: Scene, *names: str) -> None:
 
 
 def test_nothing_is_launched_while_the_job_stands_still(scene: Scene) -> None:
-    scene.job("true")
+    scene.job("true", "true")
     scene.head.suspend(1)
     launch(scene, *"abcdefgh")
     scene.head.suspend(1)  # an answer to the next question: what was to be launched was heard before it
@@ -206,7 +206,7 @@ def end_the_lease(scene: Scene) -> None:
 
 def test_nothing_starts_and_nothing_is_launched_after_the_lease(scene: Scene) -> None:
     """Orders may come late: from a head that has given the tasks to others since."""
-    scene.job("touch task", rerunnable=True)
+    scene.job("touch task", "true", rerunnable=True)
     end_the_lease(scene)
     launch(scene, *"abcdefgh")
     scene.head.run(1, (1, 1))
