@@ -154,10 +154,9 @@ class Factory:
         match message:
             case ["opened", number]:
                 self._opened(number, files)
-            case ["not-opened", number, is_missing, why] if number in self._opening:
+            case ["not-opened", number, is_missing, why]:
                 missing = FileNotFoundError(errno.ENOENT, why)
-                trouble = missing if is_missing else NotFound(code="no-output", what=why)
-                self._opening[number].set_exception(trouble)
+                self._not_opened(number, missing if is_missing else NotFound(code="no-output", what=why))
             case ["forked", marker, process]:
                 self._waiting.pop(marker, None)
                 self._repeated.discard(marker)
@@ -174,6 +173,12 @@ class Factory:
             waiting.set_result(files.pop())
         for file in files:
             os.close(file)
+
+    def _not_opened(self, number: int, trouble: Exception) -> None:
+        """Tell whoever waits for a file why there is none."""
+        waiting = self._opening.get(number)
+        if waiting is not None and not waiting.done():
+            waiting.set_exception(trouble)
 
     def _lost(self) -> None:
         """Start another factory for the orders of one that was killed; an order is repeated once."""

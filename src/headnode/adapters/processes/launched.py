@@ -36,11 +36,6 @@ TASK = "HEADNODE_TASK"  # which attempt; an mpiexec may hand only this one on to
 SHELL = "/bin/sh"
 ENTERED = b"+"  # our process is in its control groups, if it has any
 _TICK = 0.01  # seconds between two looks, at least
-_LINGER = 0.3  # seconds for the output of what a command left behind, after its own end
-_ANSWERED_AS_USUAL = (
-    *(signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM),
-    *(signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ),
-)
 
 
 class Order(NamedTuple):
@@ -89,7 +84,7 @@ class Launches:
         self._owners: dict[int, Outpost] = {}  # whose the processes are that were seen ending
         self._parents: dict[str, int] = {}  # by number; our process, which may have ended
         self._alive: set[int] = set()  # those of our processes that have not been reaped
-        self._waiting: dict[str, Order] = {}  # by number
+        self._waiting: dict[str, Order] = {}  # those that may not start yet, by number
         self._force_at: dict[str, float] = {}  # by number of a launch or name of an outpost
         self._asked: set[str] = set()
         self.next_look = float("inf")
@@ -305,7 +300,7 @@ def _be_parent(run_directory: int, order: Order, group: Group | None, tells: int
         if entered and group is not None and group.keeps_processes:
             order = order._replace(limits=without_processes(order.limits))
         signal.set_wakeup_fd(-1)
-        for each in _ANSWERED_AS_USUAL:
+        for each in ANSWERED_AS_USUAL:
             signal.signal(each, signal.SIG_DFL)
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
         os.setsid()

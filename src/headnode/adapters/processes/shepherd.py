@@ -142,7 +142,7 @@ class Shepherd:
                 self._accept(attempts_of(rest))
             case ["stop", keys, grace]:
                 for key in keys:
-                    self._stop(tuple(key), self._left_of(grace))
+                    self._stop(tuple(key), self._grace_now(grace))
             case ["deadline", deadline, grace]:
                 self._deadline, self._grace = deadline, grace
             case ["suspend", number]:
@@ -159,7 +159,7 @@ class Shepherd:
             case ["launch", *order]:
                 self._launches.keep(Order(*order))
             case ["end-launches", numbers, grace]:
-                self._launches.end(numbers, self._left_of(grace))
+                self._launches.end(numbers, self._grace_now(grace))
             case ["end-task-launches", task]:
                 self._launches.end_task(task)
             case ["close"]:
@@ -214,7 +214,7 @@ class Shepherd:
         elif self._suspension.apart and not self._lease.is_over:
             self._limits_from(self._suspension.rejoin(process_tree.picture()))
 
-    def _left_of(self, grace: float) -> float:
+    def _grace_now(self, grace: float) -> float:
         """Return the seconds that something has to end: none where others may run it, too."""
         return 0.0 if self._lease.is_over else grace
 
