@@ -18,7 +18,11 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 KEPT = Path(os.environ.get("HEADNODE_GUEST", Path.home() / ".cache" / "headnode-guest"))
-TESTS = ("tests/live/test_node_limits.py", "tests/live/test_delegated_groups.py")
+TESTS = (
+    "tests/live/test_node_limits.py",
+    "tests/live/test_delegated_groups.py",
+    "tests/live/test_inherited_descriptors.py",
+)
 ANEW = ("/dev", "/run", "/tmp")  # places that the guest has for itself
 PATIENCE = 5400  # seconds
 EMULATOR = "qemu-system-x86_64"

@@ -476,3 +476,10 @@ def test_an_interactive_job_that_nobody_could_sit_at_is_refused(
     done = hn(cluster, "job", "submit", "/jobfile:" + str(cluster.directory / "wrong.json"))
     assert "interactive" in done.stderr
     assert done.returncode == 2
+
+
+def test_the_shell_has_only_the_standard_streams(cluster: Cluster) -> None:
+    with seat(cluster) as one:
+        assert one.says("/bin/sh -c 'ls /proc/$$/fd; :' | tr '\\n' ' '") == "0 1 2 "
+        one.type("exit\r")
+        assert one.wait() == 0

@@ -515,3 +515,8 @@ def test_a_machine_without_power_ends_its_launch_and_the_others_go_on(
     machines.until(lambda: not alive("7004"), "nothing is left on the other")
     machines.nodes[lost].boot()
     machines.wait_for_nodes("Ready")
+
+
+def test_a_launched_command_has_only_the_standard_streams(shared: Cluster, tmp_path: Path) -> None:
+    script = f"{OTHER} $HEADNODE_LAUNCH -n $other \"/bin/sh -c 'ls /proc/\\$\\$/fd; :'\""
+    assert Parallel(shared, tmp_path, script).wait().split() == ["0", "1", "2"]

@@ -349,3 +349,8 @@ def test_nonsense_in_a_conversation_costs_that_one_only(cluster: Cluster) -> Non
     until(lambda: not alive("98150"), "nothing of it runs")
     held.close()
     assert hn(cluster, "run", "true").returncode == 0
+
+
+def test_a_command_has_only_the_standard_streams(cluster: Cluster) -> None:
+    done = hn(cluster, "run", "/nodes:n1", "/bin/sh -c 'ls /proc/$$/fd; :'", input=b"")
+    assert [line for line in done.stdout.splitlines() if line.isdigit()] == [b"0", b"1", b"2"]

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import errno
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from headnode.adapters.processes.file_passing import close_all, receive_files
 from headnode.core.model.errors import NotFound, Unavailable
 
 _SOURCE_ROOT = Path(__file__).parents[3]
@@ -140,7 +140,7 @@ class Factory:
     def _hear(self) -> None:
         assert self._channel is not None
         try:
-            data, files, *_ = socket.recv_fds(self._channel, _LARGEST, 1, socket.MSG_CMSG_CLOEXEC)
+            data, files = receive_files(self._channel, _LARGEST, 1)
         except BlockingIOError:
             return
         except OSError:
@@ -171,8 +171,7 @@ class Factory:
         waiting = self._opening.get(number)
         if waiting is not None and not waiting.done() and files:
             waiting.set_result(files.pop())
-        for file in files:
-            os.close(file)
+        close_all(files)
 
     def _not_opened(self, number: int, trouble: Exception) -> None:
         """Tell whoever waits for a file why there is none."""

@@ -22,6 +22,7 @@ import traceback
 from typing import Any, NoReturn
 
 from headnode.adapters.processes import cgroups, limits
+from headnode.adapters.processes.file_passing import keep_only
 from headnode.adapters.processes.grooming import be_groom
 from headnode.adapters.processes.hierarchies import Hierarchies
 from headnode.adapters.processes.job_journal import Header, Writer
@@ -105,6 +106,7 @@ def _open_as_user(channel: socket.socket, order: dict[str, Any]) -> NoReturn:
     number = order["number"]
     try:
         signal.set_wakeup_fd(-1)
+        keep_only(channel.fileno())
         os.chdir("/")
         _take_identity(order["uid"], order["gid"])
         file = open_plain(order["path"])

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, NoReturn
 from headnode.adapters.processes import process_tree
 from headnode.adapters.processes.affinity import bind_this
 from headnode.adapters.processes.bounds import Bounds, most_processes, without_processes
+from headnode.adapters.processes.file_passing import keep_only
 from headnode.adapters.processes.launcher import (
     ANSWER_FOR,
     ERROR,
@@ -307,7 +308,7 @@ def _be_parent(run_directory: int, order: Order, group: Group | None, tells: int
         bind_this(order.processors)
         run = os.dup2(run_directory, 3, inheritable=False)
         tells = os.dup2(tells, 4, inheritable=False)
-        os.closerange(5, 1 << 16)  # among them the journal, by whose lock the shepherd is known to live
+        keep_only(run, tells)  # not the journal, by whose lock the shepherd is known to live
         _run(Frames(dial(run)), order, tells)
     except OSError:  # the agent is gone: the shepherd ends what there is
         pass

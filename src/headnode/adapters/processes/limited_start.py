@@ -14,6 +14,7 @@ import termios
 from collections.abc import Iterable
 
 from headnode.adapters.processes.affinity import kept
+from headnode.adapters.processes.file_passing import keep_only
 
 Files = tuple[int, int, int]
 """Descriptors of standard input, output and error."""
@@ -110,6 +111,7 @@ def _become(
             os.dup2(file, number)
         if own_terminal:
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        keep_only(says)
         for each in signals:
             signal.signal(each, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())

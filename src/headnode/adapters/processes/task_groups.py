@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from headnode.adapters.processes import cgroups
+from headnode.adapters.processes.file_passing import receive_files
 from headnode.adapters.processes.grooming import name_of
 from headnode.adapters.processes.hierarchies import Hierarchies
 
@@ -141,7 +142,7 @@ class Groups:
         self._number += 1
         try:
             self._say("make", self._number, memory, processes, list(processors))
-            answer, files, *_ = socket.recv_fds(self._groom, 4096, _MOST_FILES, socket.MSG_CMSG_CLOEXEC)
+            answer, files = receive_files(self._groom, 4096, _MOST_FILES)
         except OSError as error:
             raise NoGroup(f"the groom does not answer: {error}") from None
         if not answer or json.loads(answer) != ["made"]:
