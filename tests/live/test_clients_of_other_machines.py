@@ -81,6 +81,7 @@ def test_after_a_login_commands_work_as_on_the_head(head: RealHead, tmp_path: Pa
     done = hn(home, "job", "submit", *there, "--wait", "echo", "far", "away")
     assert done.returncode == 0, done.stderr
     assert "far away" in done.stdout
+    assert done.stderr == "hn: it runs in your home directory\n"  # for the nodes have no directory of ours
     followed = hn(home, "task", "output", "1.1", "--follow", *there)
     assert followed.stdout == "far away\n"
     own = tmp_path / "own.txt"
@@ -89,6 +90,8 @@ def test_after_a_login_commands_work_as_on_the_head(head: RealHead, tmp_path: Pa
     own.unlink()
     gone = hn(home, "task", "output", "2.1", *there).stderr
     assert f":{own}' cannot be read: No such file or directory" in gone
+    assert hn(home, "login", "--shared-files", given=f"hn login {offered(head)}\n").returncode == 0
+    assert hn(home, "job", "submit", *there, "--wait", "pwd").stdout.endswith(f"\n{Path.cwd()}\n")
     assert hn(home, "logout", name).returncode == 0
     assert "have not logged in" in hn(home, "job", "list", *there).stderr
 

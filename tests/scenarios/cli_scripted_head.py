@@ -16,7 +16,10 @@ Script = dict[str, Answer | Callable[[dict[str, Any]], Answer]]
 
 
 class ScriptedHead:
-    """Listens on ``head.sock``.  Several answers come one by one, bytes as they are; None hangs up."""
+    """Listens on ``head.sock``.  Several answers come one by one, bytes as they are; None hangs up.
+
+    Jobs take nothing from the shell of their submitter unless the script says so.
+    """
 
     def __init__(self, directory: Path, script: Script) -> None:
         self.directory = directory
@@ -57,6 +60,9 @@ class ScriptedHead:
         with contextlib.suppress(ConnectionError), peer, peer.makefile("rb") as incoming:
             while size := incoming.read(4):
                 request = json.loads(incoming.read(int.from_bytes(size, "big")))
+                if request["do"] == "defaults" and "defaults" not in self._script:
+                    peer.sendall(frame({"work_directory": "Home", "environment": ""}))
+                    continue
                 self.asked.append(request)
                 answer = self._script[request["do"]]
                 if callable(answer):
@@ -73,14 +79,15 @@ def frame(answer: dict[str, Any] | bytes) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
-def hn(*words: str, state: Path, **more: Any) -> "subprocess.CompletedProcess[str]":
-    """Run ``hn`` as a user does; `more` is added to its environment."""
+def hn(*words: str, state: Path, cwd: Path | None = None, **more: Any) -> "subprocess.CompletedProcess[str]":
+    """Run ``hn`` as a user does, in a directory; `more` is added to its environment."""
     known = ("HEADNODE_STATE", "CCP_SCHEDULER", "CCP_PREVIOUS_JOB_ID", "CCP_NO_JOB_ID")
     environment = {name: value for name, value in os.environ.items() if name not in known}
     environment |= {"HEADNODE_STATE": str(state), "XDG_RUNTIME_DIR": str(state), "TZ": "UTC", **more}
     return subprocess.run(
         [sys.executable, "-m", "headnode.apps.cli", *words],
         env=environment,
+        cwd=cwd,
         capture_output=True,
         text=True,
         timeout=300,

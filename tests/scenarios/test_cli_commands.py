@@ -35,7 +35,8 @@ def test_a_program_is_submitted_with_its_options_as_text(tmp_path: Path) -> None
         said = hn(
             "job", "submit", "/NumCores:2-4", "--name", "a b", "/env:A=1", "/bin/echo", "x y", state=tmp_path
         )
-    assert (said.stdout, said.stderr, said.returncode) == ("Job has been submitted. ID: 123.\n", "", 0)
+    assert (said.stdout, said.returncode) == ("Job has been submitted. ID: 123.\n", 0)
+    assert said.stderr == "hn: it runs in your home directory\n"
     assert head.asked == [
         {
             "do": "submit_job",

@@ -69,7 +69,7 @@ def test_submit_and_wait_gives_the_output_and_the_success_of_a_program(run: Hn) 
 
 
 def test_who_waits_is_told_how_the_first_task_failed_and_where_to_see_the_others(run: Hn) -> None:
-    failed = run("job", "submit", "--wait", "/parametric:1-3", "test * -lt 2")
+    failed = run("job", "submit", "--wait", "/workdir:/tmp", "/parametric:1-3", "test * -lt 2")
     number = re.search(r"ID: (\d+)\.", failed.stdout)
     assert number
     assert failed.stderr == (

@@ -3,6 +3,7 @@
 Source: HPC Pack cluster parameters, whose names are kept where the meaning is the same.
 """
 
+import re
 import shlex
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -300,6 +301,19 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
                 choices=("name", "name-and-number"),
             ),
             Parameter(
+                name="DefaultWorkDirectory",
+                default="Current",
+                doc="work directory of jobs from the command line that name none: where the submitter "
+                "stands, or the home directory; job files keep the rule of their language",
+                choices=("Current", "Home"),
+            ),
+            Parameter(
+                name="SubmitterEnvironment",
+                default="",
+                doc="variables of the submitter's shell that jobs from the command line get: names between "
+                "commas, or all",
+            ),
+            Parameter(
                 name="NodeReleaseTaskTimeout",
                 default="15",
                 doc="how long a task may take that releases a node of its job",
@@ -448,6 +462,8 @@ def check_parameter(
         read_filters(value)
     if known.name in ("Administrators", "Operators"):
         _check_people(known, value)
+    if known.name == "SubmitterEnvironment":
+        _check_variables(known, value)
     if known.name == "EmailSmtpServer" and value:
         _check_server(known, value)
     if known.name == "EmailCredentialsFile" and value and not value.startswith("/"):
@@ -459,6 +475,14 @@ def check_parameter(
     if known.name in ("HealthCheckProgram", "LicenceProgram", "PrologProgram", "EpilogProgram") and value:
         _check_program(known, value)
     return known
+
+
+def _check_variables(known: Parameter, value: str) -> None:
+    names = [name.strip() for name in value.split(",")]
+    if value and not all(re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) for name in names):
+        raise _wrong(
+            known, value, "write names of variables between commas, such as PATH,VIRTUAL_ENV; or all"
+        )
 
 
 def _check_server(known: Parameter, value: str) -> None:

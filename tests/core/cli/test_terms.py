@@ -76,10 +76,17 @@ def test_a_program_gets_its_arguments_as_they_were_typed(words: list[str], line:
 
 
 def test_a_semicolon_in_a_variable_without_a_name_behind_it_is_part_of_the_value() -> None:
-    assert environment(["PATHS=/a;/b;X=1=2"]) == {"PATHS": "/a;/b", "X": "1=2"}
+    assert environment(["PATHS=/a;/b;X=1=2"], {}) == {"PATHS": "/a;/b", "X": "1=2"}
 
 
-@pytest.mark.parametrize("wrong", ["", "novalue", "=x", "A=1;=2", ";A=1"])
+def test_a_name_alone_takes_the_value_that_the_submitter_has() -> None:
+    mine = {"PATH": "/v/bin:/bin", "EMPTY": ""}
+    assert environment(["PATH", "EMPTY;A=1"], mine) == {"PATH": "/v/bin:/bin", "EMPTY": "", "A": "1"}
+    with pytest.raises(BadRequest, match="there is no variable 'LOST' here"):
+        environment(["LOST"], mine)
+
+
+@pytest.mark.parametrize("wrong", ["", "=x", "A=1;=2", ";A=1"])
 def test_a_variable_without_a_name_is_refused(wrong: str) -> None:
     with pytest.raises(BadRequest, match="environment"):
-        environment([wrong])
+        environment([wrong], {})

@@ -80,7 +80,7 @@ def spawn(
 def _spawn(
     program: Program, output_directory: int, processors: Sequence[int], entrances: Sequence[int]
 ) -> int:
-    _enter(program.work_directory)
+    _enter(program)
     opened: list[int] = []
     try:
         files = _open_all(program, output_directory, opened)
@@ -101,14 +101,19 @@ def _make(work_directory: str) -> None:
         ) from None
 
 
-def _enter(work_directory: str) -> None:
+def _enter(program: Program) -> None:
     try:
-        os.chdir(work_directory)
+        os.chdir(program.work_directory)
     except OSError as error:
         raise CannotStart(
-            f"the work directory {work_directory!r} cannot be entered: {_reason(error)}; "
-            "create it, or give the task another one"
+            f"the work directory {program.work_directory!r} cannot be entered{_on_node(program)}: "
+            f"{_reason(error)}; create it there, or name a directory that the node has: --workdir DIRECTORY"
         ) from None
+
+
+def _on_node(program: Program) -> str:
+    node = program.environment.get("HEADNODE_NODE", "")
+    return f" on node {node}" if node else " on this node"
 
 
 def _open_all(program: Program, output_directory: int, opened: list[int]) -> Files:
@@ -198,7 +203,7 @@ def _start(program: Program, files: Files, entrances: Sequence[int]) -> int:
         # A script that does not name its interpreter: as every shell does.
         return start(SHELL, [SHELL, path, *program.argv[1:]], program.environment, files)
     except OSError as error:
-        raise CannotStart(_why_not(path, error)) from None
+        raise CannotStart(_why_not(program, path, error)) from None
     except ValueError as error:  # a zero byte in an argument or a variable
         raise CannotStart(
             f"the command line or the environment is not possible: {error}; correct it"
@@ -252,18 +257,28 @@ def _find(program: Program) -> str:
     if found:
         raise CannotStart(f"{found!r} is not executable; make it so with chmod +x {found}")
     raise CannotStart(
-        f"there is no command {name!r} on this node; install it, write its full path, or set PATH "
-        f"(it is {path})"
+        f"there is no command {name!r}{_on_node(program)}; {_beside(program)}install it, write its full "
+        f"path, or set PATH (it is {path})"
     )
 
 
-def _why_not(path: str, error: OSError) -> str:
+def _beside(program: Program) -> str:
+    """Return what to do when the command lies in the work directory, which shells do not search either."""
+    name = program.argv[0]
+    path = f"{program.work_directory}/{name}"
+    there = os.path.isfile(path) and os.access(path, os.X_OK)  # noqa: PTH113
+    return f"write ./{name} for the one in {program.work_directory!r}, or " if there else ""
+
+
+def _why_not(program: Program, path: str, error: OSError) -> str:
     if error.errno == errno.ENOENT:
         if os.path.exists(path):  # noqa: PTH110
             return (
                 f"the interpreter that the first line of {path!r} names is not on this node; correct the line"
             )
-        return f"there is no program {path!r} on this node; correct the command line or install it"
+        where = "" if path.startswith("/") else f" in {program.work_directory!r}"
+        fix = "correct the command line" if where else "correct the command line or install it"
+        return f"there is no program {path!r}{where}{_on_node(program)}; {fix}"
     if error.errno == errno.EACCES:
         return f"{path!r} is not executable for the owner of the job; make it so with chmod +x {path}"
     if error.errno == errno.E2BIG:

@@ -3,11 +3,13 @@
 Source:  docs/contracts/01-local-protocol.md, "Terms".
 """
 
+import os
+
 from headnode.apps.cli.terms import JOB_OPTIONS, TASK_OPTIONS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from headnode.apps.cli.options import Asked, Option
@@ -30,7 +32,7 @@ def task_terms(asked: "Asked", words: "Sequence[str]") -> "dict[str, Any]":
     }
     terms["command"] = command_line(words)
     if "env" in asked.options:
-        terms["env"] = environment(asked.options["env"])
+        terms["env"] = environment(asked.options["env"], os.environ)
     return terms
 
 
@@ -63,13 +65,14 @@ def command_line(words: "Sequence[str]") -> str:
     return words[0] if len(words) == 1 else " ".join(map(_quoted, words))
 
 
-def environment(texts: "Sequence[str]") -> "dict[str, str]":
+def environment(texts: "Sequence[str]", mine: "Mapping[str, str]") -> "dict[str, str]":
     """Read ``n=v;n=v``, given once or several times; a piece without ``=`` belongs to the value before it.
 
-    Raises:  BadRequest ``usage`` when a name is missing.
+    A text that begins with a name alone takes its value from `mine`, the variables of the submitter.
+    Raises:  BadRequest ``usage`` when a name is missing, or a variable that is to be taken.
 
-    >>> environment(["A=1;B=x;y", "C="])
-    {'A': '1', 'B': 'x;y', 'C': ''}
+    >>> environment(["A=1;B=x;y", "C=", "D"], {"D": "4"})
+    {'A': '1', 'B': 'x;y', 'C': '', 'D': '4'}
     """
     values: dict[str, str] = {}
     for text in texts:
@@ -81,6 +84,8 @@ def environment(texts: "Sequence[str]") -> "dict[str, str]":
                 values[name] = after
             elif name and not equals:
                 values[name] += f";{piece}"
+            elif piece and not equals:
+                values[piece] = _taken(piece, mine)
             else:
                 raise _no_variable(text)
     return values
@@ -94,6 +99,14 @@ def _quoted(word: str) -> str:
     if word and set(word) <= _PLAIN:
         return word
     return "'" + word.replace("'", "'\"'\"'") + "'"
+
+
+def _taken(name: str, mine: "Mapping[str, str]") -> str:
+    if name not in mine:
+        from headnode.apps.cli.options import usage
+
+        raise usage(f"there is no variable {name!r} here", f"set and export it, or write {name}=VALUE")
+    return mine[name]
 
 
 def _no_variable(text: str) -> "Exception":

@@ -2,14 +2,17 @@
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from headnode.apps.cli.output import Output
     from headnode.apps.client.client import Client
 
 
-def tell_what_would_be(request: "dict[str, Any]", file: str | None, client: "Client", out: "Output") -> int:
-    """Ask the head about the job that `request`, as of submit_job, describes; print what it says.
+def tell_what_would_be(
+    request: "Callable[[], dict[str, Any]]", file: str | None, client: "Client", out: "Output"
+) -> int:
+    """Ask the head about the job that `request` describes, as submit_job takes it; print what it says.
 
     Raises:  whatever would refuse the submission, and Unavailable when there is no head to ask.
     """
@@ -45,11 +48,11 @@ def _pages(answer: "dict[str, Any]", width: int) -> str:
     return "\n".join(told)
 
 
-def _asked(request: "dict[str, Any]", file: str | None, client: "Client") -> "dict[str, Any]":
+def _asked(request: "Callable[[], dict[str, Any]]", file: str | None, client: "Client") -> "dict[str, Any]":
     from headnode.core.model.errors import Unavailable
 
     try:
-        return client.ask("check_job", **request)
+        return client.ask("check_job", **request())
     except Unavailable as away:
         without = f"; without a head the file alone can be checked: hn check {file}" if file else ""
         raise Unavailable(

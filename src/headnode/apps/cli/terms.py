@@ -89,11 +89,13 @@ TASK_OPTIONS = (
     Option("exclusive", "", "No other task on the task's nodes"),
     Option("rerunnable", "", "May be run again after its node was lost"),
     Option("runtime", "[[D:]H:]M", "Run time limit of the task"),
-    Option("workdir", "DIRECTORY", "Where it runs; the home directory if not given"),
+    Option("workdir", "DIRECTORY", "Where it runs; the directory you stand in if not given"),
     Option("stdin", "FILE", "Standard input from this file"),
     Option("stdout", "FILE", "Standard output into this file"),
     Option("stderr", "FILE", "Standard error into this file"),
-    Option("env", "N=V[;N=V]", "Environment of the task; may be given several times", repeats=True),
+    Option(
+        "env", "N=V[;N=V] | N", "Environment of the task; a name alone takes your value of it", repeats=True
+    ),
     Option("depend", "NAME,...", "Tasks that must be done first"),
     Option("requirednodes", "NODE,...", "Nodes the task must have", ("askednodes", "requestednodes")),
     Option("requestednodegroup", "GROUP", "Node group the task must run in"),

@@ -48,6 +48,11 @@ class Client:
         """What we are known by on the machine of the head; None when that is this one."""
         return None if isinstance(self.head, str) else self.head
 
+    @property
+    def shares_directories(self) -> bool:
+        """Whether a directory of this machine is expected on the nodes by the same path."""
+        return self.login is None or self.login.shared
+
     def ask(self, question: str, **fields: "Any") -> "dict[str, Any]":
         """Return the head's answer; fields that are None are left out.
 

@@ -11,8 +11,10 @@ from headnode.core.model.errors import BadRequest
 COMMAND = "hn login "
 
 
-def take(line: str, address: str = "") -> Login:
+def take(line: str, address: str = "", *, shared: bool = False) -> Login:
     """Return what the line gives; `address` is where the head is reached, if it is not as the line says.
+
+    `shared`: the nodes have the directories of this machine.
 
     Nothing is said to a head that is not the one that printed the line.
     Raises:  BadRequest ``login``; Unavailable ``head-away``; NotAllowed ``wrong-head``; the head's refusal.
@@ -44,6 +46,7 @@ def take(line: str, address: str = "") -> Login:
         token=str(answer["token"]),
         expires=float(answer["expires"]),
         authority=authority,
+        shared=shared,
     )
 
 

@@ -14,11 +14,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_FIELDS = ("host", "port", "cluster", "user", "number", "token", "expires", "authority")
+_FIELDS = ("host", "port", "cluster", "user", "number", "token", "expires", "authority", "shared")
 
 
 class Login:
-    """A head, and the token that says to it who we are.  `expires` in seconds since 1970."""
+    """A head, and the token that says to it who we are.  `expires` in seconds since 1970.
+
+    `shared`: the nodes have the directories of this machine, by the same paths.
+    """
 
     __slots__ = _FIELDS
 
@@ -33,9 +36,11 @@ class Login:
         token: str,
         expires: float,
         authority: str,
+        shared: bool = False,
     ) -> None:
         self.host, self.port, self.cluster, self.user = host, port, cluster, user
         self.number, self.token, self.expires, self.authority = number, token, expires, authority
+        self.shared = shared
 
     @property
     def address(self) -> str:

@@ -45,6 +45,7 @@ ACCESS: Mapping[str, Access] = MappingProxyType(
     {
         "ping": _LOOKS,
         "whoami": _LOOKS,
+        "defaults": _LOOKS,
         "create_job": _MAKES,
         "run_everywhere": _ADMINISTERS,
         "run_here": Access(Who.ADMINISTRATOR),  # a part of what was asked for

@@ -95,6 +95,7 @@ VERBS: Mapping[str, tuple[type[w.Wish], Verb]] = MappingProxyType(
         "set_params": (w.ParamsWish, verbs_cluster.set_params),
         "params_history": (w.ParamsHistoryWish, verbs_past.params_history),
         "whoami": (w.Wish, verbs_access.whoami),
+        "defaults": (w.Wish, verbs_cluster.defaults),
         "new_token": (w.NewTokenWish, verbs_access.new_token),
         "tokens": (w.TokensWish, verbs_access.tokens),
         "revoke_token": (w.RevokeTokenWish, verbs_access.revoke_token),

@@ -32,6 +32,15 @@ async def ping(desk: Desk, by: User, wish: w.Wish) -> Object:  # noqa: ARG001
     }
 
 
+async def defaults(desk: Desk, by: User, wish: w.Wish) -> Object:  # noqa: ARG001
+    """Say what a job takes from the shell of its submitter, if it says nothing itself."""
+    settings = desk.engine.settings
+    return {
+        "work_directory": settings.text("DefaultWorkDirectory"),
+        "environment": settings.text("SubmitterEnvironment"),
+    }
+
+
 async def nodes(desk: Desk, by: User, wish: w.NodesWish) -> Object:  # noqa: ARG001
     """Show the nodes."""
     wanted = {state.strip().lower() for state in wish.states} - {"all", "*", ""}

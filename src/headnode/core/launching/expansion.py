@@ -40,3 +40,12 @@ def expand_path(text: str, environment: Mapping[str, str]) -> str:
     if "$" not in text:
         return text
     return _DOLLAR.sub(lambda found: environment.get(found[1] or found[2], found[0]), text)
+
+
+def names_a_variable(text: str) -> bool:
+    """Whether `expand_path` may put something else in for a part of the text.
+
+    >>> names_a_variable("/data/100%"), names_a_variable("/data/$x"), names_a_variable("/data/%x%")
+    (False, True, True)
+    """
+    return bool(_PERCENT.search(text) or _DOLLAR.search(text))

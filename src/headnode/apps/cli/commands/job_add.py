@@ -4,6 +4,7 @@ from headnode.apps.cli.command import Command
 from headnode.apps.cli.described import task_terms
 from headnode.apps.cli.ids import job_id
 from headnode.apps.cli.options import usage
+from headnode.apps.cli.submitter import ENV_ALL, take_over, tell_directory
 from headnode.apps.cli.terms import TASK_OPTIONS
 
 TYPE_CHECKING = False
@@ -18,9 +19,12 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
     job = job_id(asked.words[:1])
     if len(asked.words) < 2:
         raise usage("the task has no program", "write it after the options: hn job add ID [options] PROGRAM")
-    answer = client.ask("add_tasks", job=job, tasks=[task_terms(asked, asked.words[1:])])
+    task = task_terms(asked, asked.words[1:])
+    take_over(task, asked, client)
+    answer = client.ask("add_tasks", job=job, tasks=[task])
     for number in answer["tasks"]:
         out.said(f"Task has been added. ID: {job}.{number}.", answer, f"{job}.{number}")
+    tell_directory(task, asked, out)
     return 0
 
 
@@ -30,7 +34,7 @@ COMMANDS = (
         "ID [task options] PROGRAM [ARGUMENT...]",
         "Add a task to a job that is not over",
         run,
-        options=TASK_OPTIONS,
+        options=(*TASK_OPTIONS, ENV_ALL),
         example="hn job add 12 /name:merge /depend:left,right ./merge.sh",
         notes=(
             "Everything from the program on is left alone; a single word is taken as a whole command line.",

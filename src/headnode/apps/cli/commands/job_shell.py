@@ -4,6 +4,7 @@ from headnode.apps.cli.command import EVERYWHERE, Command
 from headnode.apps.cli.described import command_line, job_terms, only_task_terms
 from headnode.apps.cli.last_job import remember
 from headnode.apps.cli.options import Option, usage
+from headnode.apps.cli.submitter import ENV_ALL, take_over
 from headnode.apps.cli.terms import JOB_OPTIONS, TASK_OPTIONS
 
 TYPE_CHECKING = False
@@ -21,6 +22,7 @@ OPTIONS = (
     Option("job", "ID", "In this job, which runs; or an interactive job that was submitted before"),
     *(option for option in JOB_OPTIONS if option.name != "interactive"),
     *(option for option in TASK_OPTIONS if option.name in _OF_THE_TASK and option.name not in _SPELLINGS),
+    ENV_ALL,
 )
 
 
@@ -58,6 +60,7 @@ def _job(asked: "Asked", client: "Client", out: "Output") -> "tuple[int, bool]":
         return job_id([named]), False
     terms = {"jobname": "shell", **job_terms(asked), "interactive": "true"}
     task = {"rerunnable": "false", **only_task_terms(asked, asked.words or [""])}
+    take_over(task, asked, client)
     job = int(client.ask("submit_job", terms=terms, tasks=[task])["job"])
     remember(job)
     out.note(f"job {job} is submitted")

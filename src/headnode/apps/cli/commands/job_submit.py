@@ -5,6 +5,7 @@ from headnode.apps.cli.described import job_terms, only_task_terms
 from headnode.apps.cli.job_files import HOW_TO_READ, described_by, job_file_among, refuse_how
 from headnode.apps.cli.last_job import remember
 from headnode.apps.cli.options import Option, usage
+from headnode.apps.cli.submitter import ENV_ALL, take_over, tell_directory
 from headnode.apps.cli.terms import JOB_OPTIONS, TASK_OPTIONS
 
 TYPE_CHECKING = False
@@ -30,6 +31,7 @@ OPTIONS = (
     Option("wait", "", "Wait for the end; exit status 0 only if the job finished. Prints captured output"),
     *JOB_OPTIONS,
     *(option for option in TASK_OPTIONS if option.name not in _JOB_SPELLINGS),
+    ENV_ALL,
     Option("password", "TEXT", "Not needed: local users are known. Ignored, and better left out"),
 )
 
@@ -44,7 +46,8 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
         return _submit_group(asked, client, out)
     if asked.flag("dryrun"):
         return _dry_run(asked, client, out)
-    answer = client.ask("submit_job", **_request(asked))
+    request = _request(asked, client)
+    answer = client.ask("submit_job", **request)
     job = int(answer["job"])
     jobs = [int(one) for one in answer.get("jobs", [job])]
     remember(job)
@@ -55,6 +58,8 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
     waits = asked.flag("wait")
     if not (waits and asked.flag("json")):  # then the document at the end holds the id
         _tell_submitted(jobs, answer, out)
+    for task in request.get("tasks", ()):
+        tell_directory(task, asked, out)
     return _wait(jobs, client, out) if waits else 0
 
 
@@ -90,10 +95,10 @@ def _dry_run(asked: "Asked", client: "Client", out: "Output") -> int:
 
     if asked.flag("wait"):
         raise usage("a dry run submits nothing to wait for", "leave out --wait or --dry-run")
-    return tell_what_would_be(_request(asked), asked.text("jobfile"), client, out)
+    return tell_what_would_be(lambda: _request(asked, client), asked.text("jobfile"), client, out)
 
 
-def _request(asked: "Asked") -> "dict[str, Any]":
+def _request(asked: "Asked", client: "Client") -> "dict[str, Any]":
     made, file, words = asked.text("id"), asked.text("jobfile"), asked.words
     if made is None and file is None and not words and asked.text("rununtilcanceled"):
         _refuse_task_options(asked)
@@ -114,12 +119,14 @@ def _request(asked: "Asked") -> "dict[str, Any]":
         return {"job": job_id([made]), "terms": terms}
     if file is not None:
         return {**_file_fields(asked, file), "terms": terms}
-    return {"terms": terms, "tasks": [only_task_terms(asked, words)]}
+    task = only_task_terms(asked, words)
+    take_over(task, asked, client)
+    return {"terms": terms, "tasks": [task]}
 
 
 def _refuse_task_options(asked: "Asked") -> None:
     """Refuse what would describe a task where there is none to describe, instead of losing it."""
-    lost = [option.name for option in TASK_OPTIONS if option.name in asked.options]
+    lost = [option.name for option in (*TASK_OPTIONS, ENV_ALL) if option.name in asked.options]
     lost = [name for name in lost if name not in _JOB_SPELLINGS]
     if lost:
         raise usage(f"option {lost[0]!r} describes a task", "put it into the job file, or give a program")

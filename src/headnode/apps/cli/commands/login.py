@@ -4,7 +4,7 @@ import os
 import sys
 
 from headnode.apps.cli.command import Command
-from headnode.apps.cli.options import usage
+from headnode.apps.cli.options import Option, usage
 from headnode.apps.cli.sheet import Sheet
 from headnode.apps.cli.words import instant
 
@@ -26,7 +26,8 @@ def log_in(asked: "Asked", client: "Client", out: "Output") -> int:  # noqa: ARG
             f"{asked.words[1]!r} is not understood", "paste the line that hn token new printed, or nothing"
         )
     word = asked.words[0] if asked.words else ""
-    login = take(word) if "/" in word else take(_line(), word)
+    shared = asked.flag("sharedfiles")
+    login = take(word, shared=shared) if "/" in word else take(_line(), word, shared=shared)
     path = keep(os.environ, login)
     told = {"head": login.address, "cluster": login.cluster, "user": login.user, "expires": login.expires}
     out.said(
@@ -99,11 +100,16 @@ COMMANDS = (
         "[HOST:PORT/SECRET... | HOST[:PORT]]",
         "Use a cluster whose head is on another machine",
         log_in,
+        options=(
+            Option("sharedfiles", "", "The nodes have this machine's directories: jobs run where you stand"),
+        ),
         example="hn login",
         notes=(
             "On the head node 'hn token new' prints one line that works once, within an hour. Paste it here, "
             "or type 'hn login' alone and paste it then: so it stands in no history.",
             "HOST[:PORT] alone says where the head is reached, if not where the line says.",
+            "Jobs from here run in your home directory on the nodes, unless --shared-files or --workdir says "
+            "otherwise.",
         ),
     ),
     Command(
