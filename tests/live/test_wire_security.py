@@ -264,3 +264,41 @@ def test_a_node_that_was_removed_is_hung_up_on_even_if_it_stays(head: RealHead, 
 
     liar.says(then=stay)
     assert liar.name not in {each["name"] for each in head.ask("nodes")["nodes"]}
+
+
+def test_a_machine_that_says_it_has_impossible_numbers_of_processors_costs_its_connection_only(
+    head: RealHead, node: JoinedNode, tmp_path: Path
+) -> None:
+    liar = Liar(head, tmp_path)
+    honest, before = liar.facts, memory(head)
+    liar.facts = msgspec.structs.replace(honest, processors=10**9)
+    assert liar.says(until="Goodbye") == ["Goodbye"]
+    assert memory(head) - before < MOST_GROWTH
+    drains = head.ask("node", node="liar")["node"]["drains"]
+    assert [drain["cause"] for drain in drains] == ["report"]
+    assert "1e+09" in drains[0]["reason"]
+    assert head.wait(head.submit("true"))["state"] == "Finished"
+
+
+def test_impossible_results_are_shown_nowhere_and_drain_the_node(head: RealHead, tmp_path: Path) -> None:
+    liar = Liar(head, tmp_path)
+    job = JobId(head.submit("true", rerunnable="false"))
+
+    async def lie() -> None:
+        async with liar.connected() as (reader, writer):
+            writer.write(frame(msgspec.msgpack.encode(liar.hello())))
+            async for kind in _kinds(reader):
+                if kind == "Run":
+                    break
+            result = m.Result(1, 1, 1, "exited", exit_code=2**62, peak_memory=2**63 - 1)
+            writer.write(frame(msgspec.msgpack.encode(m.Results(number=1, job=job, results=(result,)))))
+            assert [kind async for kind in _kinds(reader, until="Ack")][-1] == "Ack"
+
+    asyncio.run(asyncio.wait_for(lie(), PATIENCE))
+    task = head.task(job)
+    assert (task["exit_code"], task["peak_memory"]) in ((None, 0), (None, None))
+    assert "cannot be" in task["message"]
+    assert head.ask("job", job=job)["job"]["state"] == "Failed"
+    drain = head.ask("node", node="liar")["node"]["drains"][0]
+    assert drain["cause"] == "report"
+    assert "exit code" in drain["reason"]

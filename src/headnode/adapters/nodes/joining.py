@@ -15,6 +15,7 @@ from headnode.adapters.nodes.framing import frame, read_frame
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle import events as e
 from headnode.core.model.errors import HeadnodeError, NotAllowed
+from headnode.core.model.node_bounds import facts_objection
 
 log = logging.getLogger("headnode.nodes")
 
@@ -108,6 +109,8 @@ class Door:
         """
         if why_not := misunderstanding(message.protocol):
             return m.Goodbye(reason=why_not)
+        if impossible := facts_objection(message.facts):
+            return m.Goodbye(reason=f"what the machine says of itself cannot be: {impossible}")
         name = message.facts.name
         certificate, key = self._authority.vouch_for(message.request, name)
         admit = c.AdmitNode(digest=digest_of(message.secret), facts=facts_of(message), key=key)

@@ -11,10 +11,11 @@ from msgspec.structs import replace
 
 from headnode.adapters.nodes import messages as m
 from headnode.adapters.nodes.arrivals import Arrivals, Shown, facts_of, may_join, refusal
-from headnode.adapters.nodes.framing import read_frame
+from headnode.adapters.nodes.framing import frame, read_frame
 from headnode.adapters.nodes.hooks import cleaned_on, unready_on
 from headnode.adapters.nodes.keeping_alive import keep_alive
 from headnode.adapters.nodes.link import Link
+from headnode.adapters.nodes.plausible import Nonsense, believable, read_message
 from headnode.adapters.nodes.reconciling import (
     awaits_word,
     expected_digest,
@@ -32,6 +33,7 @@ from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle import deciding_drains as drains
 from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.cluster import Cluster
+from headnode.core.model.bounds import WORDS
 from headnode.core.model.errors import HeadnodeError, NotAllowed, Unavailable
 from headnode.core.model.quantities import JobId, Seconds
 from headnode.engine.settings import Settings
@@ -40,8 +42,6 @@ log = logging.getLogger("headnode.nodes")
 
 Ask = Callable[[c.Command], Awaitable[object]]
 """Give a command to the engine; the answer comes when it is durable.  Raises what refuses it."""
-
-_decoder = msgspec.msgpack.Decoder(m.FromAgent)
 
 
 class NodeLinks:
@@ -123,7 +123,11 @@ class NodeLinks:
                 await self._listen(reader, link)
         except TimeoutError:
             log.warning("a node's connection was dropped: it said nothing in time")
-        except (HeadnodeError, msgspec.MsgspecError) as error:
+        except Nonsense as error:
+            if link is None:
+                writer.write(frame(_goodbye(f"what this machine says cannot be: {error}")))
+            await self._doubt(shown, link, str(error))
+        except HeadnodeError as error:
             log.warning("a node's connection was dropped: %s", error)
         finally:
             if link is not None and self.links.get(link.node) is link:
@@ -131,6 +135,18 @@ class NodeLinks:
                 self.sessions.node_away(link.node)
                 await self._vanished(link.node)
             writer.close()
+
+    async def _doubt(self, shown: Shown | None, link: Link | None, problem: str) -> None:
+        """Note what a node has said that cannot be; a node that we know takes no more jobs."""
+        name = link.node if link is not None else shown.node if shown is not None else ""
+        log.warning("the connection of node %s was dropped: %s", name or "?", problem)
+        known = self._cluster().nodes.get(name)
+        if known is None or (shown is not None and known.key != shown.key):
+            return
+        try:
+            await self._ask(c.ReportNonsense(node=name, said=problem))
+        except Unavailable as error:
+            log.error("node %s could not be drained: %s", name, error)
 
     async def _vanished(self, node: str) -> None:
         log.info("node %s cannot be reached", node)
@@ -147,7 +163,7 @@ class NodeLinks:
         shown: Shown | None,
     ) -> Link | None:
         first = await self._arrivals.first_message(reader, writer, shown)
-        hello = _decoder.decode(first) if first is not None else None
+        hello = read_message(first, told_now()) if first is not None else None
         if not isinstance(hello, m.Hello):
             return None
         link = Link(hello.facts.name, writer, hello.protocol)
@@ -212,7 +228,7 @@ class NodeLinks:
 
     async def _listen(self, reader: asyncio.StreamReader, link: Link) -> None:
         while (data := await read_frame(reader, m.LARGEST_REPORT)) is not None:
-            message = _decoder.decode(data)
+            message = read_message(data, told_now())
             link.heard = time.monotonic()
             match message:
                 case m.Heartbeat():
@@ -236,9 +252,10 @@ class NodeLinks:
                 case m.Launch() | m.LaunchPiece() | m.LaunchTaken() | m.LaunchesOver():
                     self._relay.pass_on(link.node, message, self._cluster())
                 case m.Health(well=well, said=said):
-                    self._report(c.ReportHealth(node=link.node, well=well, said=said), link, None)
+                    cut = said[: WORDS.most]
+                    self._report(c.ReportHealth(node=link.node, well=well, said=cut), link, None)
                 case m.Results():
-                    self._report(_report_of(link.node, message), link, message.number)
+                    self._take(message, link)
                 case _:
                     pass
 
@@ -270,9 +287,18 @@ class NodeLinks:
             link.send(check)
         await self._put_right(link, table, fresh)
 
+    def _take(self, message: m.Results, link: Link) -> None:
+        """Report how attempts ended, as far as it can be believed."""
+        results, problem = believable(message.results, told_now())
+        if problem:
+            log.warning("node %s reported what cannot be: %s", link.node, problem)
+            self._report(c.ReportNonsense(node=link.node, said=problem), link, None)
+        self._report(_report_of(link.node, replace(message, results=results)), link, message.number)
+
     def _hook_failed(self, message: m.HookFailed, link: Link) -> None:
         """Note that a prolog or an epilog failed; the node hears when that is durable."""
-        command = c.ReportHook(node=link.node, job=message.job, hook=message.hook, said=message.said)
+        said = message.said[: WORDS.most]
+        command = c.ReportHook(node=link.node, job=message.job, hook=message.hook, said=said)
         task = asyncio.ensure_future(self._ask(command))
 
         def heard(done: "asyncio.Future[object]") -> None:
@@ -285,6 +311,10 @@ class NodeLinks:
     def _report(self, command: c.Command, link: Link, number: int | None) -> None:
         task = asyncio.ensure_future(self._ask(command))
         task.add_done_callback(lambda done: _acknowledge(done, link, number))
+
+
+def _goodbye(reason: str) -> bytes:
+    return msgspec.msgpack.encode(m.Goodbye(reason=reason))
 
 
 def _of_tasks(launched: Sequence[m.Live]) -> list[m.Live]:

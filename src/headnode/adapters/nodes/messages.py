@@ -5,19 +5,21 @@ and then whatever puts the two tables right.  Results are repeated until acknowl
 connection, an agent or a head loses none.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
 from headnode.core.lifecycle.events import Place
+from headnode.core.model import bounds
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId, Seconds
 
 PROTOCOL = 2
 OLDEST = 1  # that is still spoken: it has no hooks, and does not know what `SINCE` has
 LARGEST_MESSAGE = 64 * 1024 * 1024  # bytes, of the head: a description may be long
-LARGEST_REPORT = 8 * 1024 * 1024  # bytes, of an agent
-LARGEST_GREETING = 256 * 1024  # bytes, of somebody who was not let in yet
+LARGEST_REPORT = bounds.REPORT.most  # bytes, of an agent
+LARGEST_GREETING = bounds.GREETING.most  # bytes, of somebody who was not let in yet
 
 
 class Message(msgspec.Struct, tag=True, frozen=True, array_like=False, omit_defaults=True, gc=False):
@@ -33,6 +35,10 @@ class Live(msgspec.Struct, frozen=True, array_like=True, gc=False):
     attempt: int
     running: bool
     since: Instant | None = None
+
+
+Jobs = Annotated[tuple[JobId, ...], Meta(max_length=bounds.ATTEMPTS.most)]
+Attempts = Annotated[tuple[Live, ...], Meta(max_length=bounds.ATTEMPTS.most)]
 
 
 class AskAuthority(Message, frozen=True):
@@ -69,12 +75,12 @@ class Holdings(Message, frozen=True, kw_only=True):
     `opened` are the jobs that may run here, each with the mark of its `OpenJob` (`tables.mark_of`).
     """
 
-    open_jobs: tuple[JobId, ...] = ()
-    live: tuple[Live, ...] = ()
-    ended: tuple[Live, ...] = ()
-    suspended: tuple[JobId, ...] = ()  # jobs of which nothing runs here, or soon nothing, until `Continue`
-    launched: tuple[Live, ...] = ()  # attempts of other nodes that have launched commands here
-    opened: tuple[tuple[JobId, int], ...] = ()
+    open_jobs: Jobs = ()
+    live: Attempts = ()
+    ended: Attempts = ()
+    suspended: Jobs = ()  # jobs of which nothing runs here, or soon nothing, until `Continue`
+    launched: Attempts = ()  # attempts of other nodes that have launched commands here
+    opened: Annotated[tuple[tuple[JobId, int], ...], Meta(max_length=bounds.ATTEMPTS.most)] = ()
     check: str = ""  # the health check that was ordered, as `tables.check_text` writes it
 
 
@@ -104,7 +110,7 @@ class Started(Message, frozen=True):
     """Agent: these began to run.  Said once; a result tells the start again."""
 
     job: JobId
-    begun: tuple[Begun, ...]
+    begun: Annotated[tuple[Begun, ...], Meta(max_length=bounds.ATTEMPTS.most)]
 
 
 class Result(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -141,7 +147,7 @@ class Results(Message, frozen=True):
 
     number: int
     job: JobId
-    results: tuple[Result, ...]
+    results: Annotated[tuple[Result, ...], Meta(max_length=bounds.RESULTS.most)]
 
 
 class Suspended(Message, frozen=True):
@@ -165,7 +171,7 @@ class OutputListed(Message, frozen=True):
     """Agent: what `ListOutput` of this number found, in the order of their ids."""
 
     number: int
-    jobs: tuple[JobId, ...]
+    jobs: Jobs
 
 
 class Route(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -297,7 +303,7 @@ class Heartbeat(Message, frozen=True):
     number: int = 0
     digest: bytes = b""
     lease: Seconds = Seconds(0.0)
-    launched: tuple[Live, ...] = ()
+    launched: Attempts = ()
 
 
 class Health(Message, frozen=True):

@@ -416,6 +416,13 @@ class ReportHealth(Command, frozen=True):
     said: str = ""
 
 
+class ReportNonsense(Command, frozen=True):
+    """Head: the node has said what cannot be; `said` is what."""
+
+    node: str
+    said: str
+
+
 class ReportReady(Command, frozen=True):
     """Node: the prolog of the job has ended here; its tasks may come."""
 

@@ -80,6 +80,7 @@ _DECIDE: Mapping[type, Callable[[Cluster, Any, Instant], list[Event]]] = Mapping
         c.CancelReservation: reservations.cancel,
         c.AttendReservation: reservations.attend,
         c.ReportHealth: drains.health,
+        c.ReportNonsense: drains.nonsense,
         c.ReportReady: hooks.ready,
         c.ReportClosed: hooks.cleaned,
         c.ReportHook: hooks.failed,

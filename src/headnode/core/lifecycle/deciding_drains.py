@@ -84,6 +84,15 @@ def health(cluster: Cluster, command: c.ReportHealth, now: Instant) -> list[Even
     return [e.NodeDrained(at=now, node=command.node, closes=closes, cause="health", reason=reason)]
 
 
+def nonsense(cluster: Cluster, command: c.ReportNonsense, now: Instant) -> list[Event]:
+    """Close a node that says what cannot be, until an administrator resumes it."""
+    known = cluster.nodes.get(command.node)
+    if known is None or _of("report", known) is not None:
+        return []
+    reason = f"it reported what cannot be: {command.said}"[:LONGEST_REASON]
+    return [e.NodeDrained(at=now, node=command.node, closes=now, cause="report", reason=reason)]
+
+
 def by_age(
     known: NodeRecord | None, facts: NodeFacts, parameters: Mapping[str, str | None], now: Instant
 ) -> list[Event]:

@@ -409,7 +409,7 @@ class NodeResumed(NodeFact, frozen=True, gc=False):
     by: str = ""
 
 
-DrainCause = Literal["asked", "health", "hook", "agent"]
+DrainCause = Literal["asked", "health", "hook", "agent", "report"]
 """Who lets a node drain: an administrator, its health check, a prolog or an epilog that failed, or the age
 of its agent."""
 

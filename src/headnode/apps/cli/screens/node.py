@@ -97,7 +97,12 @@ def _oversubscribed(node: "Mapping[str, Any]") -> str:
     )
 
 
-_BY = {"health": "by its health check", "hook": "by a hook", "agent": "by the age of its agent"}
+_BY = {
+    "health": "by its health check",
+    "hook": "by a hook",
+    "agent": "by the age of its agent",
+    "report": "by what it reported",
+}
 
 
 def _drain(drain: "Mapping[str, Any]") -> str:

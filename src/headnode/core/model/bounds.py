@@ -1,0 +1,203 @@
+"""The bounds of everything that comes from outside, in one table: what is bounded, how, and why.
+
+Every door uses these rows: requests of clients, job files, greetings and reports of nodes, connections.
+`docs/security.md` prints them.
+"""
+
+from typing import NamedTuple
+
+
+class Bound(NamedTuple):
+    """One row: `most` (and `least`, for numbers) of `what`, counted in `unit`, and the reason."""
+
+    what: str
+    most: int
+    unit: str
+    why: str
+    least: int | None = None
+
+    def __str__(self) -> str:
+        """Return the bound in words, as ``256 characters`` or ``1 to 16,384``."""
+        span = f"{self.most:,}" if self.least is None else f"{self.least:,} to {self.most:,}"
+        return f"{span} {self.unit}".strip()
+
+
+MB = 1024 * 1024
+
+# Numbers
+INTEGER = Bound(
+    "integers of a request: ids, offsets, cursors, counts",
+    2**53 - 1,
+    "",
+    "the largest that JSON readers keep exactly; SQLite takes 2^63",
+    least=-(2**53) + 1,
+)
+CODE = Bound("exit codes", 2**31 - 1, "", "32 bits on both systems", least=-(2**31))
+SIZE = Bound("sizes of jobs and tasks, memory in MB, counts", 2**31 - 1, "", "no machine has more", least=1)
+SWEEP = Bound("start, end and increment of a sweep", 10**15, "", "exact in every language", least=-(10**15))
+INSTANCES = Bound("instances of a task", 1_000_000, "", "a sweep is a range; its rows are not")
+RUN_TIME = Bound("run time limits", 10**10, "seconds", "317 years; Infinite is no limit")
+TIME = Bound("points of time", 253402300799, "seconds since 1970", "the year 9999", least=0)
+
+# Texts
+NAME = Bound(
+    "names of jobs, tasks, groups, projects, nodes, users ...", 256, "characters", "they are in lists"
+)
+NOTE = Bound("descriptions, messages, reasons, comments", 4096, "characters", "they are in lists")
+WORDS = Bound("a sentence that a node reports", 4096, "characters", "longer ones are cut")
+COMMAND = Bound("a command line", 131_071, "bytes", "Linux gives no program a longer argument")
+PATH = Bound("a path", 4095, "bytes", "Linux opens no longer one")
+PATTERN = Bound("a regular expression for names", 1024, "characters", "each is tried on every node")
+ADDRESS = Bound("an e-mail address", 320, "characters", "RFC 3696")
+VARIABLE = Bound("an environment variable with its value", 131_071, "bytes", "as a command line")
+WORD = Bound("any other text of a description", 65_536, "characters", "kept for the export of a job")
+
+# Lists
+ENVIRONMENT = Bound(
+    "the environment of a job or of a task", MB, "bytes", "Linux has 2 MB for all of a program"
+)
+KEPT = Bound("words of a dialect that are only kept, of a job or task", MB, "bytes", "kept for the export")
+LIST = Bound("names in a list", 10_000, "entries", "nodes of the largest clusters")
+SHORT_LIST = Bound(
+    "ranges, licences, keys, alternatives, limits in a list", 1000, "entries", "compared one by one"
+)
+GEOMETRY = Bound("processes in a distribution that is drawn", 100_000, "entries", "each has its place")
+TASKS = Bound("tasks in one request", 5000, "tasks", "takes the head about 0.2 s; add more with hn job add")
+TASKS_OF_JOB = Bound("tasks of a job", 20_000, "tasks", "a sweep counts as one task")
+DESCRIPTION = Bound("a job with all its tasks", 16 * MB, "bytes, encoded", "nodes get it whole")
+DEPTH = Bound("lists and objects inside each other in a request", 32, "levels", "the protocol needs 8")
+
+# Requests and connections of clients
+REQUEST = Bound("a request", 16 * MB, "bytes", "twice the largest job file that is known, and more")
+VALUES = Bound("values in a request", 400_000, "values", "each takes up to 230 bytes of memory")
+UNFINISHED = Bound(
+    "large requests of a user that are not answered yet", 32 * MB, "bytes", "two of the largest"
+)
+UNFINISHED_OF_ALL = Bound("large requests of all users that are not answered yet", 64 * MB, "bytes", "memory")
+SMALL_REQUEST = Bound("a request that counts as small", 64 * 1024, "bytes", "takes no part of the two above")
+ANSWERS = Bound("answers that a user has not read", 8 * MB, "bytes", "further requests of the user wait")
+CONNECTIONS = Bound("connections of a user", 256, "connections", "one of each process is enough")
+CONNECTIONS_OF_ADMINISTRATOR = Bound(
+    "connections of an administrator", 1024, "connections", "hn clusrun has one for each of 512 nodes"
+)
+CONNECTIONS_OF_ALL = Bound(
+    "connections of all users but administrators", 2048, "connections", "20 KB of memory each"
+)
+REQUEST_TIME = Bound(
+    "the time from the first byte of a request to its last", 60, "seconds", "16 MB at 2 Mbit/s"
+)
+UNREAD_TIME = Bound("the time that an answer stays unread", 300, "seconds", "a pager may be left open")
+
+# Strangers at the port for other machines
+STRANGERS = Bound("strangers that are served at once", 128, "connections", "60 KB of memory each for TLS")
+STRANGERS_OF_ADDRESS = Bound(
+    "strangers of one address that are served at once", 32, "connections", "fairness"
+)
+WAITING = Bound("connections that wait to be served", 2048, "connections", "a descriptor each, no memory")
+WAITING_OF_ADDRESS = Bound("connections of one address that wait", 1024, "connections", "fairness")
+HANDSHAKE_TIME = Bound("the time for a TLS handshake", 10, "seconds", "two round trips")
+GREETING_TIME = Bound("the time that a stranger has to say who it is", 15, "seconds", "one round trip")
+IDLE_TIME = Bound(
+    "the time after which a stranger must go while others wait", 1, "seconds", "who means well needs 50 ms"
+)
+GREETING = Bound("a greeting of a node that is not approved", 256 * 1024, "bytes", "it has no tasks")
+CLIENT_GREETING = Bound("a greeting of a client", 4096, "bytes", "it is a token")
+STRANGER_LINES = Bound(
+    "log lines of one kind about strangers", 20, "lines a minute", "the others are counted"
+)
+
+# Nodes
+PROCESSORS = Bound("processors of a node", 16_384, "", "Linux is built for 8,192 at most", least=1)
+SOCKETS = Bound("sockets of a node", 16_384, "", "not above its processors", least=1)
+MEMORY = Bound("memory, swap and disk of a node", 2**40, "MB", "no machine has as much", least=0)
+SPEED = Bound("speed of a processor", 1_000_000, "MHz", "1 THz", least=0)
+NODE_LIST = Bound("groups or features of a node", 1000, "entries", "they are in lists")
+REPORT = Bound("a message of a node", 8 * MB, "bytes", "5,000 results with their sentences")
+ATTEMPTS = Bound("attempts in one message of a node", 100_000, "entries", "6 for each of 16,384 processors")
+RESULTS = Bound("results in one message of a node", 10_000, "entries", "agents send 5,000")
+LAUNCHES = Bound(
+    "environment of a command that a task launches on another node", 10_000, "variables", "as tasks"
+)
+SIGNAL = Bound("the signal that ended a task", 64, "", "Linux has 64", least=1)
+MEMORY_USED = Bound("memory that a task has used", 2**38, "kB", "256 TB", least=0)
+BYTES_MOVED = Bound(
+    "bytes that a task has read or written", 2**63 - 1, "bytes", "the kernel's counter", least=0
+)
+TIME_USED = Bound("processor time of a task", 10**12, "seconds", "16,384 processors for two years", least=0)
+
+BOUNDS: tuple[tuple[str, tuple[Bound, ...]], ...] = (
+    (
+        "Numbers",
+        (INTEGER, CODE, SIZE, SWEEP, INSTANCES, RUN_TIME, TIME),
+    ),
+    (
+        "Texts",
+        (NAME, NOTE, COMMAND, PATH, PATTERN, ADDRESS, VARIABLE, WORD),
+    ),
+    (
+        "Jobs",
+        (TASKS, TASKS_OF_JOB, DESCRIPTION, ENVIRONMENT, KEPT, LIST, SHORT_LIST, GEOMETRY),
+    ),
+    (
+        "Requests and connections of clients",
+        (
+            REQUEST,
+            VALUES,
+            DEPTH,
+            SMALL_REQUEST,
+            UNFINISHED,
+            UNFINISHED_OF_ALL,
+            ANSWERS,
+            CONNECTIONS,
+            CONNECTIONS_OF_ADMINISTRATOR,
+            CONNECTIONS_OF_ALL,
+            REQUEST_TIME,
+            UNREAD_TIME,
+        ),
+    ),
+    (
+        "Strangers at the port for other machines",
+        (
+            STRANGERS,
+            STRANGERS_OF_ADDRESS,
+            WAITING,
+            WAITING_OF_ADDRESS,
+            HANDSHAKE_TIME,
+            GREETING_TIME,
+            IDLE_TIME,
+            GREETING,
+            CLIENT_GREETING,
+            STRANGER_LINES,
+        ),
+    ),
+    (
+        "Nodes",
+        (
+            PROCESSORS,
+            SOCKETS,
+            MEMORY,
+            SPEED,
+            NODE_LIST,
+            REPORT,
+            ATTEMPTS,
+            RESULTS,
+            LAUNCHES,
+            SIGNAL,
+            MEMORY_USED,
+            BYTES_MOVED,
+            TIME_USED,
+            WORDS,
+        ),
+    ),
+)
+"""All rows, by what they are about."""
+
+
+def bounds_tables() -> str:
+    """Return the tables as the page on security prints them."""
+    parts = []
+    for title, rows in BOUNDS:
+        lines = [f"### {title}", "", "| what | at most | why |", "|---|---|---|"]
+        lines += [f"| {row.what} | {row} | {row.why} |" for row in rows]
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)

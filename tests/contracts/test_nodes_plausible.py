@@ -1,0 +1,140 @@
+"""What a node says is held against the bounds, number by number, before anybody acts on it."""
+
+import math
+from typing import Any
+
+import msgspec
+import pytest
+
+from headnode.adapters.nodes import messages as m
+from headnode.adapters.nodes.plausible import Nonsense, believable, read_message
+from headnode.core.model import bounds as b
+from headnode.core.model.node import NodeFacts
+from headnode.core.model.quantities import Instant, JobId
+
+NOW = 1_800_000_000.0
+
+
+def heard(message: m.Message) -> m.FromAgent:
+    return read_message(msgspec.msgpack.encode(message), NOW)
+
+
+def hello(facts: NodeFacts | None = None, **more: Any) -> m.Hello:
+    return m.Hello(protocol=m.PROTOCOL, facts=facts or NodeFacts(name="n", processors=1), **more)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"processors": b.PROCESSORS.most, "sockets": b.PROCESSORS.most},
+        {"memory": b.MEMORY.most, "disk": b.MEMORY.most, "swap": b.MEMORY.most, "speed": b.SPEED.most},
+        {"groups": ("g" * b.NAME.most,) * b.NODE_LIST.most},
+        {"machine_processors": tuple(range(b.PROCESSORS.most))},
+    ],
+)
+def test_a_machine_as_large_as_the_bounds_is_believed(facts: dict[str, Any]) -> None:
+    assert heard(hello(NodeFacts(**({"name": "n", "processors": 1} | facts))))
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"processors": 10**9},
+        {"processors": b.PROCESSORS.most + 1},
+        {"processors": 0},
+        {"processors": -1},
+        {"sockets": 2},
+        {"sockets": 0},
+        *({name: -1} for name in ("memory", "disk", "swap", "speed")),
+        *({name: 2**62} for name in ("memory", "disk", "swap", "speed")),
+        *({name: "x" * 300} for name in ("name", "architecture", "system", "boot_id", "serves")),
+        {"groups": ("g",) * 2000},
+        {"features": ("g" * 300,)},
+        {"enforced": ("memory",) * 2000},
+        {"machine_processors": (1,) * (b.PROCESSORS.most + 1)},
+        {"machine_processors": (-1,)},
+        {"machine_processors": (2**63,)},
+    ],
+)
+def test_a_machine_that_cannot_be_is_not_believed(facts: dict[str, Any]) -> None:
+    with pytest.raises(Nonsense):
+        heard(hello(NodeFacts(**({"name": "n", "processors": 1} | facts))))
+
+
+@pytest.mark.parametrize("at", [math.nan, math.inf, -1.0, NOW + 1e6, 1e300])
+def test_a_time_that_cannot_be_is_not_believed(at: float) -> None:
+    for message in (
+        hello(live=(m.Live(JobId(1), 1, 1, 1, True, Instant(at)),)),
+        m.Table(number=1, live=(m.Live(JobId(1), 1, 1, 1, True, Instant(at)),)),
+        m.Started(job=JobId(1), begun=(m.Begun(1, 1, 1, Instant(at)),)),
+    ):
+        with pytest.raises(Nonsense):
+            heard(message)
+
+
+def test_lists_that_are_too_long_are_not_read() -> None:
+    live = (m.Live(JobId(1), 1, 1, 1, True),) * (b.ATTEMPTS.most + 1)
+    results = (m.Result(1, 1, 1, "lost"),) * (b.RESULTS.most + 1)
+    for message in (hello(live=live), hello(ended=live), m.Results(number=1, job=JobId(1), results=results)):
+        with pytest.raises(Nonsense):
+            heard(message)
+
+
+@pytest.mark.parametrize(
+    "data", [b"\xc1", b"\x91" * 100_000, b"\xa1\xff", msgspec.msgpack.encode({"type": "Nobody"}), b""]
+)
+def test_what_is_no_message_is_refused_in_one_way(data: bytes) -> None:
+    with pytest.raises(Nonsense):
+        read_message(data, NOW)
+
+
+GOOD = m.Result(
+    1,
+    2,
+    3,
+    "exited",
+    exit_code=-(2**31),
+    started=Instant(0.0),
+    ended=Instant(NOW),
+    user_time=1e9,  # type: ignore[arg-type]
+    peak_memory=b.MEMORY_USED.most,
+    bytes_read=b.BYTES_MOVED.most,
+)
+
+
+def test_a_result_within_the_bounds_is_believed_and_its_sentence_cut() -> None:
+    long = msgspec.structs.replace(GOOD, message="x" * 10_000)
+    found, problem = believable((GOOD, long), NOW)
+    assert problem == ""
+    assert found[0] is GOOD
+    assert found[1] == msgspec.structs.replace(GOOD, message="x" * b.WORDS.most)
+
+
+@pytest.mark.parametrize(
+    ("field", "amount"),
+    [
+        ("exit_code", 4611686018427387904),
+        ("exit_code", 2**31),
+        ("signal", 10**9),
+        ("signal", 0),
+        ("signal", 65),
+        ("peak_memory", 8096 * 2**30),
+        ("average_memory", -1),
+        ("bytes_read", -1),
+        ("bytes_written", 2**63),
+        ("user_time", math.nan),
+        ("system_time", math.inf),
+        ("user_time", -1.0),
+        ("started", math.nan),
+        ("ended", 1e300),
+        ("ended", -5.0),
+    ],
+)
+def test_of_an_impossible_result_nothing_is_left_but_that_the_attempt_is_lost(
+    field: str, amount: Any
+) -> None:
+    (other, lost), problem = believable((GOOD, msgspec.structs.replace(GOOD, **{field: amount})), NOW)
+    assert other is GOOD
+    assert problem
+    assert lost == m.Result(1, 2, 3, "lost", message=lost.message)
+    assert problem in lost.message
