@@ -63,9 +63,11 @@ class Head:
 
     def memory(self) -> float:
         """Return the head's resident memory in MB."""
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        line = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
-        return int(line.split()[1]) / 1024
+        return _resident(self.process.pid)
+
+    def memory_of_all(self) -> float:
+        """Return the resident memory in MB of the head and of every other process of this cluster."""
+        return sum(_resident(process) for process in _uses(self.state))
 
     def stop(self) -> None:
         """End everything, jobs and agents too."""
@@ -74,6 +76,15 @@ class Head:
             self.client.close()
             self.process.wait(PATIENCE)
         _wait_for_agents(self.state)
+
+
+def _resident(process: int) -> float:
+    """Return the resident memory of a process in MB; 0 if it has ended."""
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{process}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) / 1024
+    return 0.0
 
 
 def _wait_for_agents(state: Path) -> None:
@@ -105,7 +116,7 @@ def head(nodes: int = 1, processors: int | None = None, listen: str = "") -> Ite
 
 
 def machine() -> str:
-    """Return one line about the machine, for reports."""
+    """Return one line about the machine and the day, for reports."""
     model = next(
         (
             line.split(":", 1)[1].strip()
@@ -114,4 +125,4 @@ def machine() -> str:
         ),
         "unknown processor",
     )
-    return f"{os.cpu_count()} x {model}, Python {sys.version.split()[0]}"
+    return f"{os.cpu_count()} x {model}, Python {sys.version.split()[0]}, {time.strftime('%Y-%m-%d')}"
