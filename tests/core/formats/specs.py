@@ -15,6 +15,7 @@ from headnode.core.model.job import (
     UnitType,
 )
 from headnode.core.model.limits import ResourceLimit
+from headnode.core.model.named_parents import Condition, NamedParent
 from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.quantities import FOREVER, Instant, Priority, Seconds
 from headnode.core.model.task import Distribution, TaskSpec, TaskType
@@ -202,6 +203,9 @@ NEW_OF_JOBS = {
     "after_failure": ids,
     "after_exit": ids,
     "after_start": ids,
+    "named_parents": st.lists(
+        st.builds(NamedParent, names, st.booleans(), st.sampled_from(Condition)), max_size=2
+    ).map(tuple),
     "holds": several,
     "end_by": st.none() | moments,
     "reservation": st.just("") | names,

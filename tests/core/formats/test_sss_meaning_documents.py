@@ -39,6 +39,8 @@ REFUSALS = {
         "request",
         "too-many-alternatives",
         "groups",
+        "part",
+        "dependency",
         "interactive",
         "too-many-instances",
         "not-understood",

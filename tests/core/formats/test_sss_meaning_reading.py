@@ -16,6 +16,7 @@ from headnode.core.model.dependencies import dependencies
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import Alternative, JobSpec, Licence, TaskAlternative, UnitType
 from headnode.core.model.limits import ResourceLimit
+from headnode.core.model.named_parents import NamedParent
 from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.quantities import Seconds
 from headnode.core.model.sweep import substitute
@@ -532,13 +533,51 @@ def test_the_name_and_the_description_of_a_group_are_those_of_its_jobs() -> None
     assert (spec.job_group, spec.description, spec.extensions["group.Id"]) == ("flow", "d", "g")
 
 
-def test_a_dependency_on_a_job_that_is_nowhere_is_told_and_kept() -> None:
-    found = group(
-        "<Job><Id>a</Id></Job><Job><Id>b</Id><Dependency designator='JobName'>nobody</Dependency></Job>"
+@pytest.mark.parametrize("policy", Awareness)
+def test_a_job_waits_for_a_job_of_the_same_data_element_and_for_one_of_another_group(
+    policy: Awareness,
+) -> None:
+    text = (
+        "<Data><Job><Id>mesh</Id><Name>m</Name></Job><JobGroup><Id>g</Id><Job><Id>mesh2</Id></Job></JobGroup>"
+        "<Job><Id>solve</Id><Dependency>mesh</Dependency><Dependency>mesh2</Dependency>"
+        "<Dependency condition='OnExit' designator='JobName'>m</Dependency></Job></Data>"
     )
-    assert found.links == ()
-    assert "nobody" in found.jobs[1].extensions["<Dependency>"]
-    assert [one.kind for one in found.report if "Dependency" in one.what] == [Kind.NOT_SUPPORTED]
+    found = jobs_in(read_document(text)[0], awareness=policy)
+    assert found.links == (Link(2, 0), Link(2, 1), Link(2, 0, Condition.ON_EXIT))
+
+
+@pytest.mark.parametrize("policy", Awareness)
+def test_what_waits_for_a_job_that_is_not_in_the_document_names_it_to_the_head(policy: Awareness) -> None:
+    text = (
+        "<JobGroup><Id>g</Id><Job><Id>a</Id></Job><Job><Id>b</Id>"
+        "<Dependency designator='JobName'>mesh</Dependency>"
+        "<Dependency condition='OnFailure'>fr15n05.1234</Dependency></Job></JobGroup>"
+    )
+    found = jobs_in(read_document(text, awareness=policy)[0], awareness=policy)
+    assert found.jobs[1].named_parents == (
+        NamedParent("mesh"),
+        NamedParent("fr15n05.1234", by_id=True, condition=Condition.ON_FAILURE),
+    )
+
+
+@pytest.mark.parametrize("policy", Awareness)
+@pytest.mark.parametrize(
+    "inside",
+    [
+        "<Dependency condition='AfterAny'>17</Dependency>",
+        "<Dependency designator='JobRank'>17</Dependency>",
+        f"<TaskGroup>{X}<Dependency>17</Dependency></TaskGroup>",
+        f"<TaskGroup>{X}<EligibleTime>2000000000</EligibleTime></TaskGroup>",
+        f"<TaskGroup>{X}<Hold>User</Hold></TaskGroup>",
+        f"<TaskGroup>{X}<Reservation>r</Reservation></TaskGroup>",
+        f"<TaskGroup>{X}<Requested><Reservation>r</Reservation></Requested></TaskGroup>",
+    ],
+)
+def test_no_policy_lets_a_job_run_without_what_decides_when_it_may(inside: str, policy: Awareness) -> None:
+    text = f"<Job><Id>b</Id>{inside}</Job>"
+    with pytest.raises(BadRequest) as refusal:
+        jobs_in(read_document(text, awareness=policy)[0], awareness=policy)
+    assert refusal.value.code in ("dependency", "part", "not-understood")
 
 
 def test_jobs_that_are_defined_elsewhere_are_told() -> None:
@@ -554,7 +593,6 @@ def test_jobs_that_are_defined_elsewhere_are_told() -> None:
         "<ResourceLimit name='MaxDisk'{}>9</ResourceLimit>",
         "<Requested><Feature aggregation='Pattern' op='NE'{}>n.*</Feature></Requested>",
         "<Network{}>myrinet</Network>",
-        "<Dependency condition='OnExit' designator='JobName'{}>nobody</Dependency>",
         "<TaskGroup><Priority{}>5</Priority></TaskGroup>",
         "<TaskGroup><TaskDistribution type='Rule'{}>Diagonal</TaskDistribution></TaskGroup>",
     ],

@@ -11,6 +11,7 @@ from headnode.apps.server.desk import Desk
 from headnode.apps.server.explaining import blank, changes, kept_outside, stands, would_start_by
 from headnode.apps.server.fitting import refuse_unfit
 from headnode.apps.server.lookups import Found
+from headnode.apps.server.named_parents import with_parents
 from headnode.apps.server.named_users import users_named
 from headnode.apps.server.reading import read_jobs, report_json
 from headnode.apps.server.several_jobs import Described, creation
@@ -55,7 +56,7 @@ async def check_job(desk: Desk, by: User, wish: w.SubmitWish) -> Object:
     """
     if wish.job is not None:
         return {"report": [], **await _foretold(desk, by, _made_before(desk, by, wish, wish.job))}
-    described = await read_jobs(wish, desk.now(), desk.site)
+    described = await with_parents(desk, by, await read_jobs(wish, desk.now(), desk.site))
     report = {"report": report_json(described.report)}
     candidates = _candidates(desk, by, described, written=wish.jobfile is not None)
     if len(candidates) == 1:

@@ -11,6 +11,7 @@ from headnode.apps.server.expecting import expected_object, prediction_object
 from headnode.apps.server.fitting import refuse_unfit, refuse_unfit_now
 from headnode.apps.server.history import sentence
 from headnode.apps.server.lookups import LONGEST_PAGE, Found, states_named
+from headnode.apps.server.named_parents import with_parents
 from headnode.apps.server.named_users import users_named
 from headnode.apps.server.reading import read_jobs, report_json
 from headnode.apps.server.several_jobs import Described, create_all
@@ -31,7 +32,7 @@ Object = dict[str, Any]
 
 async def create_job(desk: Desk, by: User, wish: w.CreateWish) -> Object:
     """Make a job in state configuring, or all of a job file."""
-    described = await read_jobs(wish, desk.now(), desk.site)
+    described = await with_parents(desk, by, await read_jobs(wish, desk.now(), desk.site))
     return _made(by, await create_all(desk, by, described, submit=False), described)
 
 
@@ -51,7 +52,7 @@ async def submit_job(desk: Desk, by: User, wish: w.SubmitWish) -> Object:
     """Put a job into the queue: one that was created, or a new one, or all of a job file."""
     if wish.job is not None:
         return await _submit_created(desk, by, wish, wish.job)
-    described = await read_jobs(wish, desk.now(), desk.site)
+    described = await with_parents(desk, by, await read_jobs(wish, desk.now(), desk.site))
     refuse_unfit_now(desk, *described.specs)
     ids = await create_all(desk, by, described, submit=True)
     await desk.passage.wait(ids)

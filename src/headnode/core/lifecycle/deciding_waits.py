@@ -31,6 +31,12 @@ def waits(
              BadRequest ``job-circle``.
     """
     wanted = parents(spec)
+    for unknown in spec.named_parents:
+        raise NotFound(
+            code="no-such-parent",
+            what=f"the job waits for a job with {unknown}, and it is not known which one that is",
+            fix="write the number of the job",
+        )
     if not wanted:
         return ()
     fates = {parent: _fate(cluster, parent, ended, job, beside) for parent in wanted}

@@ -163,6 +163,8 @@ def _check_words(spec: JobSpec) -> None:
         ids: tuple[int, ...] = getattr(spec, field)
         if any(parent < 1 for parent in ids):
             refuse("parents", f"parent job ids {ids} are not all ids", "ids count from 1")
+    if not all(parent.called.strip() for parent in spec.named_parents):
+        refuse("parents", "a job to wait for has no name", "write its name, or take the dependency out")
 
 
 def _check_exit_codes(spec: JobSpec) -> None:

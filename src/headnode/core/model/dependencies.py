@@ -4,20 +4,11 @@ Source: SSS 3.1.0, "Dependency" (attribute condition); HPC Pack, ParentJobIds.
 """
 
 from collections.abc import Iterator
-from enum import StrEnum
 
 import msgspec
 
 from headnode.core.model.job import JobSpec
-
-
-class Condition(StrEnum):
-    """What must have become of the job that is waited for."""
-
-    ON_START = "OnStart"
-    ON_SUCCESS = "OnSuccess"
-    ON_FAILURE = "OnFailure"
-    ON_EXIT = "OnExit"
+from headnode.core.model.named_parents import Condition as Condition
 
 
 class Link(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from headnode.core.model.limits import ResourceLimit
+from headnode.core.model.named_parents import NamedParent
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.quantities import FOREVER, Instant, Priority, Seconds
 from headnode.core.model.task import Distribution, TaskSpec
@@ -124,6 +125,7 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     after_failure: tuple[int, ...] = ()  # ids of jobs that must have failed, or been canceled, first
     after_exit: tuple[int, ...] = ()  # ids of jobs that must be over first, however they end
     after_start: tuple[int, ...] = ()  # ids of jobs that must have started first
+    named_parents: tuple[NamedParent, ...] = ()  # the like, whose ids the head has still to find
     hold_until: Instant | None = None
     holds: tuple[str, ...] = ()  # names; the job waits until each is released
     end_by: Instant | None = None  # it must have ended by then, or it is of no use

@@ -51,7 +51,11 @@ def _parent(name: str, by_name: Mapping[str, list[int]], reader: KeyReader, chil
     whose = f"job {child + 1}: {field} names {name[:60]!r}"
     if not numbers:
         meant = nearest(name, [one for one in by_name if one])
-        fix = f"did you mean {meant!r}?" if meant else "write the name of a job of the file, or a number"
+        fix = (
+            f"did you mean {meant!r}?"
+            if meant
+            else "write the name of a job of the file, a number, or named_parents"
+        )
         reader.refuse(path, "unknown-job", f"{whose}, which is no job of the file", fix)
     if len(numbers) > 1:
         what = f"{whose}, as {len(numbers)} jobs of the file are called"

@@ -1,5 +1,6 @@
 """Every key of the native form, in the order in which files are written."""
 
+from headnode.core.formats.native_form.named_jobs import NAMED_JOBS
 from headnode.core.formats.native_form.node_values import FEATURES, SPEED
 from headnode.core.formats.native_form.process_values import DISTRIBUTION, LIMITS
 from headnode.core.formats.native_form.rows import Row, by_key
@@ -173,6 +174,12 @@ JOB_ROWS = by_key(
     ),
     Row(key="after_exit", value=JOBS, help=f"{_AFTER} are over, however they ended"),
     Row(key="after_start", value=JOBS, help=f"{_AFTER} have started"),
+    Row(
+        key="named_parents",
+        value=NAMED_JOBS,
+        help=f"{_AFTER} of yours, which the cluster looks up by name, or by the Id of their SSS job object",
+        example=[{"name": "mesh", "condition": "OnSuccess"}],
+    ),
     Row(key="hold_until", value=MOMENT, help="do not start before"),
     Row(
         key="holds",

@@ -4,6 +4,16 @@ from headnode.core.formats.links import Link
 from headnode.core.formats.sss.meaning.coverage import CoverageRow, coverage
 from headnode.core.formats.sss.meaning.documents import document_of
 from headnode.core.formats.sss.meaning.jobs import Meant, jobs_in
+from headnode.core.formats.sss.meaning.keeping import id_read_with
 from headnode.core.formats.sss.meaning.several import document_of_jobs
 
-__all__ = ["CoverageRow", "Link", "Meant", "coverage", "document_of", "document_of_jobs", "jobs_in"]
+__all__ = [
+    "CoverageRow",
+    "Link",
+    "Meant",
+    "coverage",
+    "document_of",
+    "document_of_jobs",
+    "id_read_with",
+    "jobs_in",
+]

@@ -10,7 +10,7 @@ from itertools import product
 from msgspec.structs import replace
 
 from headnode.core.formats.fidelity import Kind, Report
-from headnode.core.formats.sss.conditions import Extension
+from headnode.core.formats.sss.conditions import Designator, Extension
 from headnode.core.formats.sss.job_object import Document, Job, JobGroup, TaskGroup
 from headnode.core.formats.sss.meaning.asked_for import scopes_of
 from headnode.core.formats.sss.meaning.asking_back import asked_back
@@ -222,6 +222,10 @@ class _Writer:
         yield from self._notifications()
         for other, condition in dependencies(spec):
             yield dependency(str(other), condition)
+        for parent in spec.named_parents:
+            designator = Designator.JOB_ID if parent.by_id else Designator.JOB_NAME
+            texts.tell("named_parents", [parent.called])
+            yield dependency(parent.called, parent.condition, designator)
         yield from own_words(spec.properties, "job", self.findings)
 
     def _moment(

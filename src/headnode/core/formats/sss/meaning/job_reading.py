@@ -73,13 +73,14 @@ class JobReader:
         """
         job = self._job
         self._walk.over(job, job.properties)
-        for one in waits.unsaid:
-            self._walk.unsaid(one, "there is no such job: the job does not wait for it")
+        for named_parent in waits.named:
+            what = f"Dependency: the cluster looks up the job with {named_parent}, or refuses this one"
+            self._findings.add(Kind.TRANSLATED, self._where, what)
         taken = take(Asking(job, Place.JOB, self._where, self._policy, self._findings))
         _check_machine(taken.wishes.machine, document.machine, self._where)
         self._ways.append(taken.options)
         tasks = list(self._tasks(document.scripts))
-        fields = self._asked(tasks) | self._told() | dict(waits.others)
+        fields = self._asked(tasks) | self._told() | waits.fields
         owned = self._owned(taken)
         kept = (*self._walk.kept, *taken.outside, *owned)
         ours = named(self._structured.get(Extension, ()))

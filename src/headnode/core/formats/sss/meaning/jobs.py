@@ -3,12 +3,15 @@
 Source: SSS 3.1.0; "JobGroup", "Job and JobDefaults", "Dependency".
 """
 
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
 import msgspec
 
 from headnode.core.formats.fidelity import Awareness, Kind, Report
 from headnode.core.formats.links import Link
 from headnode.core.formats.sss.inheritance import EffectiveJob, effective_job, effective_jobs
-from headnode.core.formats.sss.job_object import Document, Job, JobGroup, JobRef, Reference
+from headnode.core.formats.sss.job_object import Document, Entry, Job, JobGroup, JobRef, Reference
 from headnode.core.formats.sss.meaning.findings import Findings
 from headnode.core.formats.sss.meaning.job_reading import DIALECTS, DocumentSays, GroupSays, JobReader
 from headnode.core.formats.sss.meaning.links import siblings, waits_of
@@ -38,14 +41,16 @@ def jobs_in(
              ``size``, ``too-many-instances``.
     """
     reader = _Reader(document, document.awareness or awareness, machine)
-    for entry in document.entries:
-        if isinstance(entry, Job):
-            reader.alone(entry)
-        elif isinstance(entry, JobGroup):
-            reader.group(entry)
-        else:
-            reader.elsewhere(entry)
+    reader.document(document.entries)
     return Meant(tuple(reader.jobs), tuple(reader.links), (*report, *reader.findings.report()))
+
+
+class _Part(NamedTuple):
+    """Jobs that stand together, their awareness policy, and what is said of each of them."""
+
+    jobs: list[EffectiveJob]
+    policy: Awareness
+    around: GroupSays
 
 
 class _Reader:
@@ -54,25 +59,38 @@ class _Reader:
     def __init__(self, document: Document, policy: Awareness, machine: str) -> None:
         scripts = {file.id: file.body for file in document.files}
         self._policy, self._says = policy, DocumentSays(DIALECTS[document.version], scripts, machine)
+        self._all = siblings([], 0)
         self.findings = Findings()
         self.jobs: list[JobSpec] = []
         self.links: list[Link] = []
 
-    def alone(self, job: Job) -> None:
-        """Read a job that is in no group."""
-        self._read([effective_job(job)], self._policy, GroupSays())
+    def document(self, entries: Iterable[Entry]) -> None:
+        """Read the entries of a document."""
+        parts = list(self._parts(entries))
+        self._all = siblings([one.job for part in parts for one in part.jobs], 0)
+        for part in parts:
+            self._read(part)
 
-    def group(self, group: JobGroup) -> None:
-        """Read the jobs of a group."""
+    def _parts(self, entries: Iterable[Entry]) -> Iterator[_Part]:
+        for entry in entries:
+            if isinstance(entry, Job):
+                yield _Part([effective_job(entry)], self._policy, GroupSays())
+            elif isinstance(entry, JobGroup):
+                yield self._group(entry)
+            else:
+                self._elsewhere(entry)
+
+    def _group(self, group: JobGroup) -> _Part:
+        """Return the jobs of a group."""
         policy = group.awareness or self._policy
         jobs = effective_jobs(group)
         for job in jobs:
             if isinstance(job, JobRef):
-                self.elsewhere(job)
+                self._elsewhere(job)
         found = [job for job in jobs if isinstance(job, EffectiveJob)]
-        self._read(found, policy, self._told(group))
+        return _Part(found, policy, self._told(group))
 
-    def elsewhere(self, entry: Reference) -> None:
+    def _elsewhere(self, entry: Reference) -> None:
         """Tell of what is defined elsewhere."""
         name = type(entry).__name__.removesuffix("Ref")
         what = f"{name} {entry.id!r} is defined elsewhere: it is not submitted"
@@ -90,13 +108,13 @@ class _Reader:
         more = {} if called == group.id else {f"{GROUP}Id": group.id}
         return GroupSays(more, called, str(group.value("Description") or ""))
 
-    def _read(self, jobs: list[EffectiveJob], policy: Awareness, around: GroupSays) -> None:
+    def _read(self, part: _Part) -> None:
         first = len(self.jobs)
-        among = siblings([one.job for one in jobs], first)
-        for number, job in enumerate(jobs, first):
+        among = (siblings([one.job for one in part.jobs], first), self._all)
+        for number, job in enumerate(part.jobs, first):
             name = job.job.id
             where = f"job {name!r}" if name else "job"
-            waits = waits_of(job.job, number, among)
-            reader = JobReader(job, where, policy, self.findings)
-            self.jobs.append(reader.spec(waits, self._says, around))
+            waits = waits_of(job.job, number, among, where)
+            reader = JobReader(job, where, part.policy, self.findings)
+            self.jobs.append(reader.spec(waits, self._says, part.around))
             self.links += waits.links

@@ -26,6 +26,7 @@ ATTRIBUTE = "attribute."
 OURS, PROPERTY, FIELD = "Headnode", "Property", "Headnode.Job"
 """The types of Extensions that hold extensions, properties and fields of a job by their names."""
 
+_ID = "<Id>"
 DESCRIPTION = "Description"
 """The field of a job that SSS has for job groups only."""
 
@@ -81,6 +82,11 @@ def _name_of(text: str) -> str:
     """Return the name of the element that begins `text`, without a prefix."""
     tag = text[1:].partition(">")[0].partition(" ")[0]
     return tag.rpartition(":")[2]
+
+
+def id_read_with(extensions: Mapping[str, str]) -> str:
+    """Return the Id that a job had in the document it was read from; "" when it was read from none."""
+    return kept_job({_ID: extensions[_ID]}, "job", Findings()).id if _ID in extensions else ""
 
 
 def kept_job(extensions: Mapping[str, str], where: str, findings: Findings) -> Job:

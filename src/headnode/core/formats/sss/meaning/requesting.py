@@ -162,6 +162,10 @@ def _policies(asking: Asking, every: Sequence[Property]) -> dict[str, Awareness]
 
 def _tell(asking: Asking, policy: Awareness, one: Constraint) -> None:
     meaning = meaning_of(one.subject[0], asking.place)
+    if one.subject[0] == "Reservation":  # without it the job would run when and where it must not
+        raise BadRequest(
+            code="part", what=f"{one}: a job runs in one reservation", fix="write one Reservation in the Job"
+        )
     if meaning.role is Role.KEPT:
         asking.findings.add(Kind.KEPT, asking.where, f"{one}: {meaning.becomes}")
     elif meaning.role is Role.ACTED_ON:

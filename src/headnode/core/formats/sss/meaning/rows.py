@@ -116,7 +116,9 @@ MEANINGS: Mapping[str, Meaning] = {
         _ACTED, "distribution; ProcessorsPerTask: the size of the task; of rules RoundRobin", tasks=True
     ),
     "Dependency": Meaning(
-        _ACTED, "a link in the job group, else parents, after_failure, after_exit, after_start by id"
+        _ACTED,
+        "a link between jobs of the document, else a job of the cluster: by its number parents, "
+        "after_failure, after_exit, after_start; by its name or the Id it was submitted with named_parents",
     ),
     "Extension": Meaning(_KEPT, "extensions; of type Headnode and Property: by its name", tasks=True),
     "Description": Meaning(_ACTED, "description of every job"),

@@ -13,7 +13,7 @@ from headnode.core.formats.links import Link
 from headnode.core.formats.sss.job_object import Document, Entry
 from headnode.core.formats.sss.meaning.documents import around, document_of, written_job
 from headnode.core.formats.sss.meaning.findings import Findings
-from headnode.core.formats.sss.meaning.keeping import kept_job
+from headnode.core.formats.sss.meaning.keeping import id_read_with
 from headnode.core.formats.sss.meaning.links import dependency
 from headnode.core.formats.sss.meaning.simple import ordered
 from headnode.core.formats.sss.versions import Version
@@ -73,7 +73,7 @@ def _ids(specs: Sequence[JobSpec]) -> Iterator[str]:
     """Yield an id for each job: the one it was read with, its name, or its place, whichever is free first."""
     taken = {str(other) for spec in specs for other in parents(spec)}  # ids that mean other jobs
     for number, spec in enumerate(specs, 1):
-        was = kept_job({"<Id>": spec.extensions.get("<Id>", "")}, "job", Findings()).id
+        was = id_read_with(spec.extensions)
         wishes = (was, spec.name.strip(), f"job{number}")
         name = next((one for one in wishes if one and one not in taken), f"job{number}")
         while name in taken:

@@ -4,6 +4,7 @@ Source: SSS 3.1.0, Tables 25-1 to 25-6.
 """
 
 from collections.abc import Iterable
+from typing import NoReturn
 
 from headnode.core.formats.fidelity import Awareness, Kind
 from headnode.core.formats.sss.conditions import Distribution, Extension
@@ -15,6 +16,7 @@ from headnode.core.formats.sss.meaning.rows import MEANINGS, OUTCOMES, Role, mea
 from headnode.core.formats.sss.properties import Kept, Property
 from headnode.core.formats.sss.rows import WORK, Place
 from headnode.core.formats.sss.tables import SPELLINGS
+from headnode.core.model.errors import BadRequest
 
 _ASKING = SPELLINGS[Place.REQUESTED]
 _NOT_INPUT = "it says what became of the job elsewhere, and is not input"
@@ -83,8 +85,27 @@ class Walk:
             self._findings.add(Kind.KEPT, self._where, f"{one.name}: it is kept; {meaning.becomes}")
         elif meaning.role is Role.UNSUPPORTED:
             self.unsaid(one, meaning.becomes)
+        elif one.name in _DECIDE_WHEN:
+            if one.value:
+                _refuse_in_part(one, self._where)
         else:
             self.unsaid(one, "it has an effect in a job, and none in a part of it")
+
+
+_DECIDE_WHEN = ("Dependency", "EligibleTime", "Hold", "DeadlineTime", "Reservation")
+"""Properties that no policy leaves out: without them the job would run when or where it must not."""
+
+
+def _refuse_in_part(one: Property, where: str) -> NoReturn:
+    """Refuse what decides when tasks may run, in a part of a job.
+
+    Raises:  BadRequest ``part``, always.
+    """
+    raise BadRequest(
+        code="part",
+        what=f"{where}: {_told(one)}: it holds for whole jobs, and all tasks of a job start together",
+        fix=f"write {one.name} in the Job, or write the tasks as a job of their own",
+    )
 
 
 def _told(one: Property) -> str:
