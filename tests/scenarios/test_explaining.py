@@ -62,7 +62,7 @@ def test_a_waiting_job_is_told_who_is_ahead_what_is_reserved_and_what_would_let_
             first = told["changes"][0]
             assert first["text"] == "with a run time limit of at most 30 min instead of 1:00"
             assert (first["now"], first["at"]) == (True, NOW)
-            assert first["command"] == f"hn job modify {mine} /runtime:30"
+            assert first["command"] == f"hn job modify {mine} /runtime:30m"
             assert first["options"] == {"runtime": "30"}
             assert first["nodes"] == [{"node": "n1", "processors": 1}]
             await peer.done(do="modify_job", job=mine, terms=first["options"])

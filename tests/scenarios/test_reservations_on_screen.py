@@ -44,13 +44,13 @@ def reserve(node: str, *words: str, state: Path) -> "subprocess.CompletedProcess
 
 
 def test_a_reservation_is_made_listed_shown_changed_and_canceled(state: Path, node: str) -> None:
-    said = reserve(node, "--from", "60", "--for", "2:00", "--users", "ann,bob", state=state)
+    said = reserve(node, "--from", "60", "--for", "2h", "--users", "ann,bob", state=state)
     assert said.stdout == f"Reservation {NAME} has been made: {node}.\n"
     (listed,) = asked("reservation", "list", state=state)
     assert (listed["name"], listed["state"], listed["nodes"]) == (NAME, "Planned", [node])
     assert listed["ends"] - listed["begins"] == 7200
     assert "ann, bob" in done("reservation", "list", state=state).stdout
-    changed = done("reservation", "modify", "UPGRADE", "--for", "3:00", "--reason", "new disks", state=state)
+    changed = done("reservation", "modify", "UPGRADE", "--for", "3h", "--reason", "new disks", state=state)
     assert "has been changed" in changed.stdout
     shown = done("reservation", "view", NAME, state=state).stdout
     assert re.search(r"Reason +: new disks\n", shown)
@@ -70,7 +70,7 @@ def test_a_reservation_over_a_running_job_is_refused_and_names_it(
 ) -> None:
     end = tmp_path / "end"
     job = submitted("sh", "-c", SPELL.format(end=end), state=state)
-    words = ("reservation", "new", NAME, "--nodes", node, "--for", "1:00")
+    words = ("reservation", "new", NAME, "--nodes", node, "--for", "1h")
     refused = hn(*words, state=state)
     assert refused.returncode == 1
     assert f"job {job} (no run time limit)" in refused.stderr
@@ -88,7 +88,7 @@ def test_a_reservation_over_a_running_job_is_refused_and_names_it(
         (("new", NAME, "--for", "60"), "names no nodes"),
         (("new", "a b", "--nodes", "NODE", "--for", "60"), "cannot be called"),
         (("new", NAME, "--nodes", "nowhere", "--for", "60"), "no node 'nowhere'"),
-        (("new", NAME, "--nodes", "NODE", "--for", "1:00", "--to", "90"), "leave out --to or --for"),
+        (("new", NAME, "--nodes", "NODE", "--for", "1h", "--to", "90"), "leave out --to or --for"),
         (("new", NAME, "--nodes", "NODE", "--for", "x"), "'x' is not understood"),
         (("new", NAME, "--nodes", "NODE", "--for", "60", "--atend", "explode"), "run-on"),
         (("new", NAME, "--nodes", "NODE", "--for", "60", "--groups", "no-such"), "no group 'no-such'"),
@@ -108,8 +108,8 @@ def test_what_cannot_be_is_refused_and_says_what_to_do(
 def test_whoever_asks_why_a_job_waits_reads_of_the_reservation_when_it_starts_and_what_would_help(
     state: Path, node: str
 ) -> None:
-    reserve(node, "--from", "180", "--for", "2:00", state=state)
-    job = submitted("/runtime:4:00", "true", state=state)
+    reserve(node, "--from", "180", "--for", "2h", state=state)
+    job = submitted("/runtime:4h", "true", state=state)
     told = asked("job", "explain", job, state=state)
     (view,) = [asked("reservation", "view", NAME, state=state)]
     assert any(
@@ -118,7 +118,7 @@ def test_whoever_asks_why_a_job_waits_reads_of_the_reservation_when_it_starts_an
     )
     assert told["not_before"] == view["ends"]
     assert any(each["options"].get("runtime") == "2:59" for each in told["changes"]), told["changes"]
-    typed = done("job", "submit", "--dry-run", "--json", "/runtime:4:00", "true", state=state)
+    typed = done("job", "submit", "--dry-run", "--json", "/runtime:4h", "true", state=state)
     dry = json.loads(typed.stdout)
     assert any(each["why"] == "reserved" for each in dry["explanation"]["reasons"])
     done("job", "cancel", job, state=state)

@@ -24,13 +24,13 @@ def test_a_template_is_imported_shown_used_exported_and_removed(state: Path, tmp
     assert "Solver" in hn("template", "list", state=state).stdout
     assert "1h" in hn("template", "view", "solver", state=state).stdout
     assert hn("template", "export", "solver", state=state).stdout == SOLVER
-    made = hn("job", "new", "/jobtemplate:Solver", "/runtime:3:0:0", state=state)
+    made = hn("job", "new", "/jobtemplate:Solver", "/runtime:3d", state=state)
     job = made.stdout.split()[-1].strip(".")
     said = hn("job", "submit", "--jobtemplate", "Solver", "--quiet", "/bin/true", state=state)
     assert said.returncode == 0, said.stderr
     view = json.loads(hn("job", "view", said.stdout.strip(), "--json", state=state).stdout)
     assert view["run_time"] == 3600
-    refused = hn("job", "submit", "/jobtemplate:Solver", "/runtime:3:0", "/bin/true", state=state)
+    refused = hn("job", "submit", "/jobtemplate:Solver", "/runtime:3h", "/bin/true", state=state)
     assert refused.returncode != 0
     assert "run time is 3h, and at most 2h" in refused.stderr
     assert "hn template view Solver" in refused.stderr

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from headnode.core.model.errors import HeadnodeError
 
 HELP_WORDS = ("help", "--help", "-h", "/?", "-?")
+VERSION_WORDS = ("--version", "-V")
 INTERRUPTED = 130  # what shells say of a program that was interrupted from the keyboard
 
 
@@ -44,6 +45,8 @@ def obey(arguments: "Sequence[str]") -> int:
     Raises:  HeadnodeError when the command is refused or cannot be understood.
     """
     _refuse_unreadable(arguments)
+    if arguments and arguments[0] in VERSION_WORDS:
+        arguments = ["version", *arguments[1:]]
     if not arguments or arguments[0] in HELP_WORDS:
         return _help(arguments[1:])
     state, arguments = _leading_state(arguments)
@@ -71,6 +74,8 @@ def _leading_state(arguments: "Sequence[str]") -> "tuple[str | None, Sequence[st
 def _carry_out(command: "Command", asked: "Asked", state: str | None) -> int:
     _recall_last_job(asked, command.positionals)
     state = _given_state(asked) or state
+    if state is not None:
+        asked.options["state-directory"] = [state]
     scheduler = asked.text("scheduler")
     client = Client(lambda: head_to_ask(os.environ, os.geteuid(), state=state, scheduler=scheduler))
     out = _output(asked)

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     Run = Callable[[Asked, Client, Output], int]
 
 EVERYWHERE = (
-    Option("help", "", "Show what the command does and its options", ("?",)),
+    Option("help", "", "Show what the command does and its options", ("?",), short="h"),
     Option("json", "", "Print the head's own answer as one JSON document"),
-    Option("quiet", "", "Print only ids, one on a line"),
+    Option("quiet", "", "Print only ids, one on a line", short="q"),
     Option("state-directory", "DIRECTORY", "State directory of the head to talk to", ("state",)),
     Option("scheduler", "NAME", "Head to talk to: one that hn login knows, a state directory or localhost"),
 )

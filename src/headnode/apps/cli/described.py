@@ -19,12 +19,28 @@ _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 
 
 def job_terms(asked: "Asked") -> "dict[str, str]":
-    """Return the terms of the job."""
+    """Return the terms of the job.
+
+    Raises:  BadRequest ``usage`` for a run time with two readings.
+    """
+    _check_run_time(asked)
     return {option.name: ";".join(asked.options[option.name]) for option in _given(asked, JOB_OPTIONS)}
 
 
+def _check_run_time(asked: "Asked") -> None:
+    if asked.hpc_pack or ":" not in (asked.text("runtime") or ""):
+        return
+    from headnode.apps.cli.typed_times import refuse_two_readings
+
+    refuse_two_readings(asked.options["runtime"][-1])
+
+
 def task_terms(asked: "Asked", words: "Sequence[str]") -> "dict[str, Any]":
-    """Return the terms of a task that runs the program `words`."""
+    """Return the terms of a task that runs the program `words`.
+
+    Raises:  BadRequest ``usage`` for a run time with two readings.
+    """
+    _check_run_time(asked)
     terms: dict[str, Any] = {
         option.name: asked.options[option.name][-1]
         for option in _given(asked, TASK_OPTIONS)

@@ -14,7 +14,8 @@ WIDTH = 100  # columns, where the terminal is not narrower
 NARROWEST = 60  # columns
 INTRODUCTION = "Headnode: a workload manager for compute clusters."
 SPELLINGS = (
-    "Options have two spellings, /runtime:1:30 and --runtime 1:30, and come in any order before a program. "
+    "Options have two spellings, --runtime 1h30m and /runtime:1h30m, and come in any order before a program. "
+    "Some have a short form, -t 1h30m. "
     "!! stands for the last job this shell made. "
     "Exit status: 0 done, 1 refused or failed, 2 wrong usage or bad input."
 )
@@ -74,14 +75,19 @@ def _command(noun: str, command: Command, width: int) -> str:
         f"Usage:    {usage_of(noun, command)}",
         f"Example:  {command.example}",
     ]
-    own = command.options[: -len(EVERYWHERE)]
-    if own:
-        lines += ["", "Options:", *_rows([(spelling(option), told(option)) for option in own], width)]
-    lines += ["", "Options of every command:"]
-    lines += _rows([(spelling(option), told(option)) for option in EVERYWHERE], width)
+    for heading, options in paragraphs(command):
+        lines += ["", f"{heading}:", *_rows([(spelling(option), told(option)) for option in options], width)]
     for note in command.notes:
         lines += ["", *_wrapped(note, width)]
     return "\n".join([*lines, ""])
+
+
+def paragraphs(command: Command) -> "list[tuple[str, list[Option]]]":
+    """Return the options of a command under their headings; those of every command come last."""
+    found: dict[str, list[Option]] = {}
+    for option in command.options[: -len(EVERYWHERE)]:
+        found.setdefault(option.group or "Options", []).append(option)
+    return [*found.items(), ("Options of every command", list(EVERYWHERE))]
 
 
 def usage_of(noun: str, command: Command) -> str:
@@ -93,13 +99,14 @@ def usage_of(noun: str, command: Command) -> str:
 
 
 def spelling(option: Option) -> str:
-    """Return an option as it is typed, in the slash spelling."""
-    return f"/{option.name}:{option.value}" if option.value else f"/{option.name}"
+    """Return an option as it is typed, with its short form before it."""
+    short = f"-{option.short}, " if option.short else ""
+    return f"{short}--{option.name}" + (f" {option.value}" if option.value else "")
 
 
 def told(option: Option) -> str:
     """Return what an option does, with its other names."""
-    also = f" (also /{', /'.join(option.aliases)})" if option.aliases else ""
+    also = f" (also --{', --'.join(option.aliases)})" if option.aliases else ""
     return option.summary + also
 
 

@@ -12,18 +12,31 @@ if TYPE_CHECKING:
 
 
 class Option:
-    """One option.  `value` says in a word what follows it; "" makes it a flag, which may have a value too."""
+    """One option.  `value` says in a word what follows it; "" makes it a flag, which may have a value too.
 
-    __slots__ = ("aliases", "name", "repeats", "summary", "value")
+    `short` is the letter of its short form, ``n`` for ``-n 4`` and ``-n4``; `group` the heading of its
+    paragraph in help.
+    """
+
+    __slots__ = ("aliases", "group", "name", "repeats", "short", "summary", "value")
 
     def __init__(
-        self, name: str, value: str, summary: str, aliases: "Sequence[str]" = (), *, repeats: bool = False
+        self,
+        name: str,
+        value: str,
+        summary: str,
+        aliases: "Sequence[str]" = (),
+        *,
+        repeats: bool = False,
+        short: str = "",
     ) -> None:
         self.name = name
         self.value = value
         self.summary = summary
         self.aliases = tuple(aliases)
         self.repeats = repeats
+        self.short = short
+        self.group = ""
 
     @property
     def spellings(self) -> "tuple[str, ...]":
@@ -31,12 +44,23 @@ class Option:
         return (self.name, *self.aliases)
 
 
-class Asked:
-    """What was typed: the value of each option by its own name, and the words that are no options."""
+def grouped(heading: str, *options: Option) -> "tuple[Option, ...]":
+    """Put options into one paragraph of the help page."""
+    for option in options:
+        option.group = heading
+    return options
 
-    __slots__ = ("options", "words")
+
+class Asked:
+    """What was typed: the value of each option by its own name, and the words that are no options.
+
+    `hpc_pack`: it was typed for a program of HPC Pack, such as ``job``; a value means what it means there.
+    """
+
+    __slots__ = ("hpc_pack", "options", "words")
 
     def __init__(self) -> None:
+        self.hpc_pack = False
         self.options: dict[str, list[str]] = {}
         self.words: list[str] = []
 
@@ -75,7 +99,10 @@ class _Reader:
 
     def __init__(self, options: "Iterable[Option]", positionals: int | None) -> None:
         self._known: dict[str, Option] = {}
+        self._shorts: dict[str, Option] = {}
         for option in options:
+            if option.short:
+                self._shorts.setdefault(option.short, option)
             for spelling in option.spellings:  # where two options share a spelling, the first has it
                 self._known.setdefault(_plain(spelling), option)
         self._positionals = positionals
@@ -123,9 +150,11 @@ class _Reader:
 
     def _dash(self, argument: str, rest: "list[str]") -> None:
         name, equals, value = argument.lstrip("-").partition("=")
-        single = not argument.startswith("--")
-        option = self._known.get("help" if argument in ("-h", "-?") else _plain(name))
-        if option is None or (single and argument not in ("-h", "-?")):
+        if not argument.startswith("--"):
+            option, equals, value = self._short(argument)
+        else:
+            option = self._known.get(_plain(name))
+        if option is None:
             raise self._unknown(argument.partition("=")[0], "--")
         if equals or not option.value:
             self._keep(option, value if equals else "true", argument)
@@ -134,6 +163,15 @@ class _Reader:
         else:
             raise _needs_value(argument, f"{argument} {option.value}")
 
+    def _short(self, argument: str) -> "tuple[Option | None, str, str]":
+        """Return the option of ``-n``, ``-n4`` or ``-?``, with what is attached; only a number may be."""
+        if argument == "-?":
+            return self._known["help"], "", ""
+        option, attached = self._shorts.get(argument[1]), argument[2:]
+        if option is None or (attached and not (option.value and attached[0].isdigit())):
+            return None, "", ""
+        return option, attached[:1], attached
+
     def _keep(self, option: Option, value: str, argument: str) -> None:
         given = self._asked.options.setdefault(option.name, [])
         if given and not option.repeats and given[-1] != value:
@@ -141,11 +179,13 @@ class _Reader:
         given.append(value)
 
     def _unknown(self, spelling: str, prefix: str) -> "BadRequest":
+        from headnode.apps.cli.other_schedulers import advice_on
+
+        what = f"option {spelling!r} is unknown"
+        if advice := advice_on(spelling, self._known):
+            return usage(what, advice)
         near = nearest(_plain(spelling.lstrip("/-")), self._known, 0.6)
-        return usage(
-            f"option {spelling!r} is unknown",
-            f"did you mean {prefix}{near}?" if near else "see the options with --help",
-        )
+        return usage(what, f"did you mean {prefix}{near}?" if near else "see the options with --help")
 
 
 def read_arguments(

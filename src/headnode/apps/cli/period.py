@@ -8,24 +8,27 @@ if TYPE_CHECKING:
 
     from headnode.apps.cli.options import Asked
 
-SINCE = Option("since", "DATE", "Only jobs submitted from this date and time on (UTC), or Nd: N days ago")
-UNTIL = Option("until", "DATE", "Only jobs submitted before this date and time (UTC), or Nd: N days ago")
+AGO = "or 90m, 1h, 2d, 1w: so long ago"
+SINCE = Option("since", "TIME", f"Only jobs submitted from this date and time on (UTC), {AGO}")
+UNTIL = Option("until", "TIME", f"Only jobs submitted before this date and time (UTC), {AGO}")
 DAY = 86400.0  # seconds
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": DAY, "w": 7 * DAY}
 
 
-def moment(asked: "Asked", name: str) -> float | None:
+def moment(asked: "Asked", name: str, *, ahead: bool = False) -> float | None:
     """Return the point of time that an option names, in seconds since 1970; None when it was not given.
 
+    A number with a unit is so long ago; with `ahead`, so long from now.
     Raises:  BadRequest ``date-time``.
     """
     text = asked.text(name)
     if text is None:
         return None
-    days = text.lower().removesuffix("d")
-    if days != text.lower() and days.isdecimal() and len(days) <= 6:
+    count, unit = text.strip()[:-1], text.strip()[-1:].lower()
+    if unit in _UNITS and count.isascii() and count.isdigit() and len(count) <= 6:
         import time
 
-        return time.time() - int(days) * DAY
+        return time.time() + (1 if ahead else -1) * int(count) * _UNITS[unit]
     from headnode.core.formats.dates import parse_date_time
 
     return parse_date_time(text)

@@ -7,7 +7,7 @@ import sys
 
 from headnode.apps.cli.catalogue import ELSEWHERE, NOUNS, every_command
 from headnode.apps.cli.command import EVERYWHERE, Command
-from headnode.apps.cli.help import INTRODUCTION, SPELLINGS, spelling, told, usage_of
+from headnode.apps.cli.help import INTRODUCTION, SPELLINGS, paragraphs, spelling, told, usage_of
 from headnode.apps.cli.options import Option
 
 TYPE_CHECKING = False
@@ -40,7 +40,7 @@ def reference() -> str:
 
 
 def _command(noun: str, command: Command) -> str:
-    own = command.options[: -len(EVERYWHERE)]
+    own = paragraphs(command)[:-1]
     lines = [
         f"### `{' '.join(['hn', *([noun] if noun else []), command.verb])}`",
         "",
@@ -49,12 +49,13 @@ def _command(noun: str, command: Command) -> str:
     ]
     lines += ["```", usage_of(noun, command), "", f"$ {command.example}", "```", ""]
     lines += [line for note in command.notes for line in (note, "")]
-    return "\n".join(lines) + (f"\n{_table(own)}" if own else "")
+    tables = [_table(options, heading) for heading, options in own]
+    return "\n".join(lines) + "".join(f"\n{table}" for table in tables)
 
 
-def _table(options: "Sequence[Option]") -> str:
+def _table(options: "Sequence[Option]", heading: str = "Options") -> str:
     rows = [f"| `{_cell(spelling(option))}` | {_cell(told(option))} |" for option in options]
-    return "\n".join(["| option | meaning |", "|---|---|", *rows, ""])
+    return "\n".join([f"| {heading} | |", "|---|---|", *rows, ""])
 
 
 def _cell(text: str) -> str:

@@ -31,8 +31,8 @@ from headnode.core.model.quantities import (
     Priority,
     Seconds,
     format_priority,
-    format_run_time,
 )
+from headnode.core.model.time_limits import format_time_limit
 from headnode.core.model.user import User
 from headnode.core.scheduling.counterfactuals.axes import MINUTE, Room, What
 from headnode.core.scheduling.counterfactuals.search import Change, Offer
@@ -203,7 +203,7 @@ def _bounds(least: int | None, most: int | None) -> str:
 
 _OPTIONS: Mapping[What, Callable[[Change, JobRequest], Options]] = MappingProxyType(
     {
-        What.RUN_TIME: lambda change, _: {"runtime": format_run_time(Seconds(change.value * MINUTE))},
+        What.RUN_TIME: lambda change, _: {"runtime": format_time_limit(Seconds(change.value * MINUTE))},
         What.SIZE: _size,
         What.SIZE_AGAIN: _size,
         What.RESERVATION: lambda *_: {"reservation": ""},

@@ -16,7 +16,7 @@ class Term(NamedTuple):
 
 
 _SIZE = "processors wanted: min[-max], * for calculated from the tasks"
-_RUN_TIME = "run time limit: [[days:]hours:]minutes, or infinite"
+_RUN_TIME = "run time limit: 90 (minutes), 1h30m, 1-12:30, [[days:]hours:]minutes, or infinite"
 _CODES = "exit codes that mean success, for example -1..10,min..-100,0..max"
 
 _NEEDS = {
@@ -81,7 +81,7 @@ JOB_TERMS: dict[str, Term] = {
     "endby": Term("it must have ended by then: a date and time, or minutes from now"),
     "deadline": Term("as /endby", same_as="endby"),
     "holds": Term("names of holds, each of which must be released before it starts: h1,h2"),
-    "hold": Term("as /holds", same_as="holds"),
+    "hold": Term("hold it until its owner releases it; a value is as in /holds", True),
     "reservation": Term("name of the reservation of nodes in which it runs, and nowhere else"),
     "suspendable": Term("it may be suspended, and go on later", True),
     "preemptable": Term("a job of higher priority may be given what it holds", True),

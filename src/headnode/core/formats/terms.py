@@ -31,17 +31,18 @@ from headnode.core.formats.values import (
     NODES,
     ORDER,
     PRIORITY,
-    RUN_TIME,
     TASK_TYPE_TERM,
     TEXT,
     parse_int,
     parse_least,
 )
 from headnode.core.model.errors import BadRequest
+from headnode.core.model.holds import DEFAULT_HOLD
 from headnode.core.model.job import JobSpec, UnitType
 from headnode.core.model.node_needs import ANY_NODE
 from headnode.core.model.quantities import Instant
 from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.model.time_limits import parse_time_limit
 
 __all__ = [
     "JOB_TERMS",
@@ -69,7 +70,7 @@ _JOB: Mapping[str, tuple[str, Read]] = {
     "priority": ("priority", PRIORITY.read),
     "jobtemplate": ("template", TEXT.read),
     "projectname": ("project", TEXT.read),
-    "runtime": ("run_time", RUN_TIME.read),
+    "runtime": ("run_time", parse_time_limit),
     "rununtilcanceled": ("run_until_canceled", FLAG.read),
     "exclusive": ("exclusive", FLAG.read),
     "singlenode": ("single_node", FLAG.read),
@@ -108,7 +109,7 @@ _TASK: Mapping[str, tuple[str, Read]] = {
     "type": ("kind", TASK_TYPE_TERM.read),
     "exclusive": ("exclusive", FLAG.read),
     "rerunnable": ("rerunnable", FLAG.read),
-    "runtime": ("run_time", RUN_TIME.read),
+    "runtime": ("run_time", parse_time_limit),
     "workdir": ("work_directory", TEXT.read),
     "stdin": ("standard_input", TEXT.read),
     "stdout": ("standard_output", TEXT.read),
@@ -185,8 +186,10 @@ def read_job_terms(
             )
         elif name == "jobenv":
             fields["environment"] = spec.environment | _option(name, text, read_pairs)
-        else:
+        elif name != "hold":
             fields |= _option(name, text, _SEVERAL[name])
+    if "hold" in known:
+        fields["holds"] = (*_option("hold", known["hold"], _hold), *fields.get("holds", ()))
     return msgspec.structs.replace(spec, **fields)
 
 
@@ -216,6 +219,13 @@ def read_task_terms(terms: Mapping[str, Any]) -> TaskSpec:
     if kind in (TaskType.NODE_PREP, TaskType.NODE_RELEASE, TaskType.SERVICE) and "rerunnable" not in known:
         fields["rerunnable"] = False
     return TaskSpec(**(fields | _sweep(known, kind) | _failure(known)))
+
+
+def _hold(text: str) -> tuple[str, ...]:
+    """Read the flag ``hold``, which may have the names of holds as its value."""
+    if text.strip().lower() in ("true", "1"):
+        return (DEFAULT_HOLD,)
+    return () if text.strip().lower() in ("false", "0") else NAMES.read(text)
 
 
 def _known(terms: Mapping[str, Any], table: Mapping[str, Term], whose: str) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from headnode.core.lifecycle.records import Run
 from headnode.core.model.alternatives import chosen
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobRequest, JobSpec
-from headnode.core.model.quantities import FOREVER, NEVER, Instant, Seconds, format_run_time
+from headnode.core.model.quantities import FOREVER, NEVER, Instant, Seconds
+from headnode.core.model.time_limits import format_time_limit
 
 MINUTE = 60
 
@@ -88,8 +89,8 @@ def check_end_by(spec: JobSpec, now: Instant) -> None:
             else f"the deadline of the job comes less than a minute {after}",
             fix="give it a later deadline, or none",
         )  # fmt: skip
-    fits = format_run_time(Seconds(room // MINUTE * MINUTE))
-    limit = format_run_time(shortest(spec))
+    fits = format_time_limit(Seconds(room // MINUTE * MINUTE))
+    limit = format_time_limit(shortest(spec))
     raise BadRequest(
         code="end-by",
         what=f"the run time limit {limit} of the job, counted {after}, goes past its deadline",

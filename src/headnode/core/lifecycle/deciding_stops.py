@@ -16,9 +16,10 @@ from headnode.core.lifecycle.records import JobRecord, TaskProgress, untouched
 from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import BadRequest, NotFound, WrongState
 from headnode.core.model.job import JobSpec
-from headnode.core.model.quantities import Instant, format_run_time
+from headnode.core.model.quantities import Instant
 from headnode.core.model.ranges import Ranges
 from headnode.core.model.task import PREPARING, SPECIAL
+from headnode.core.model.time_limits import format_time_limit
 
 LONGEST_MESSAGE = 320  # characters; Compute Cluster's width of a message
 
@@ -139,7 +140,7 @@ def end_late(cluster: Cluster, command: c.EndLate, now: Instant) -> list[Event]:
         return []
     limit = shortest(cluster.written(record))
     message = (
-        f"it can no longer end by its deadline: its run time limit is {format_run_time(limit)}"
+        f"it can no longer end by its deadline: its run time limit is {format_time_limit(limit)}"
         if limit
         else "its deadline is over, and it has not started"
     )

@@ -10,8 +10,9 @@ from headnode.core.lifecycle.records import JobRecord, decode_spec
 from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import BadRequest, NotAllowed, NotFound, WrongState
 from headnode.core.model.job import JobRequest, JobSpec
-from headnode.core.model.quantities import Instant, format_run_time
+from headnode.core.model.quantities import Instant
 from headnode.core.model.reservation import NodeReservation
+from headnode.core.model.time_limits import format_time_limit
 from headnode.core.model.user import User
 
 Reservations = Mapping[str, NodeReservation]
@@ -159,7 +160,7 @@ def check_may_go_in(reservations: Reservations, spec: JobSpec, by: User, now: In
         )
     left = found.ends - max(found.begins, now)
     if found.at_end == "limit" and (not shortest(spec) or shortest(spec) > left):
-        limit = format_run_time(spec.run_time)
+        limit = format_time_limit(spec.run_time)
         raise BadRequest(
             code="reservation-too-short",
             what=f"the run time limit {limit} is longer than reservation {found.name!r} lasts",

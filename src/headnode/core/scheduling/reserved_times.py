@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from math import inf
 from typing import NamedTuple
 
-from headnode.core.model.quantities import Seconds, format_run_time
+from headnode.core.model.quantities import Seconds
+from headnode.core.model.time_limits import format_time_limit
 from headnode.core.scheduling.node_view import Reserved
 
 
@@ -76,9 +77,8 @@ def _may_run(access: Access) -> str:
 
 
 def typed(seconds: float) -> str:
-    """Return a span as run times are typed; a bare number would not say that it counts minutes."""
-    text = format_run_time(Seconds(seconds))
-    return text if ":" in text else f"{text} min"
+    """Return a span as run times are typed."""
+    return format_time_limit(Seconds(seconds))
 
 
 def instants_of(times: Iterable[Sequence[Reserved]]) -> set[float]:

@@ -2,7 +2,7 @@
 
 from headnode.apps.cli.command import FORMAT, Command
 from headnode.apps.cli.options import Option, usage
-from headnode.apps.cli.period import moment
+from headnode.apps.cli.period import AGO, moment
 from headnode.apps.cli.sheet import Sheet
 
 TYPE_CHECKING = False
@@ -59,7 +59,7 @@ COMMANDS = (
         options=(
             Option("job", "ID", "Only about this job"),
             Option("user", "NAME", "Only by this user, or about jobs made for him"),
-            Option("since", "DATE", "Only from this date and time on (UTC), or Nd: N days ago"),
+            Option("since", "TIME", f"Only from this date and time on (UTC), {AGO}"),
             Option("limit", "N", "The newest N (1000 if not given)"),
             FORMAT,
         ),

@@ -43,7 +43,7 @@ COMMANDS = (
         "Change a job",
         run,
         options=(*JOB_OPTIONS, *PROGRESS),
-        example="hn job modify 12 /priority:AboveNormal /runtime:2:00",
+        example="hn job modify 12 --priority AboveNormal --runtime 2h",
         notes=(
             "What may change depends on whether the job is queued, running or over; a refusal says so.",
             "A program of the job may say how far it is: hn job modify $CCP_JOBID --progress 40",

@@ -108,7 +108,7 @@ COMMANDS = (
         "Get a terminal on a node: an interactive job, or a shell in a job that runs",
         run,
         options=OPTIONS,
-        example="hn job shell /numprocessors:4 /runtime:2:00",
+        example="hn job shell -n 4 -t 2h",
         notes=(
             "Submits a job, waits until it starts, and gives a terminal on its first node, with the job's "
             "environment, processors and limits; mpiexec there uses all of the job.",

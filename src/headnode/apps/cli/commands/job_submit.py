@@ -1,12 +1,14 @@
 """``hn job submit``: a program, a job file, or a job made before, into the queue."""
 
+import os
+
 from headnode.apps.cli.command import EVERYWHERE, Command
 from headnode.apps.cli.described import job_terms, only_task_terms
 from headnode.apps.cli.job_files import HOW_TO_READ, described_by, job_file_among, refuse_how
 from headnode.apps.cli.last_job import remember
-from headnode.apps.cli.options import Option, usage
+from headnode.apps.cli.options import Option, grouped, usage
 from headnode.apps.cli.submitter import ENV_ALL, take_over, tell_directory
-from headnode.apps.cli.terms import JOB_OPTIONS, TASK_OPTIONS
+from headnode.apps.cli.terms import FILES, JOB_OPTIONS, TASK_OPTIONS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,23 +18,31 @@ if TYPE_CHECKING:
     from headnode.apps.cli.output import Output
     from headnode.apps.client.client import Client
 
+_FIRST = "What to submit, and what to do with it"
 _JOB_SPELLINGS = {spelling for option in JOB_OPTIONS for spelling in option.spellings}
 OPTIONS = (
-    Option("id", "ID", "Submit the job that 'hn job new' made"),
-    Option("group", "NAME", "Submit all jobs of this group that 'hn job new' made, in one step"),
-    Option("jobfile", "FILE", "Submit the job this file describes; options given beside it win"),
-    *HOW_TO_READ,
-    Option("awareness", "WORD", "reject, warn (default) or ignore what the job file asks and cannot be had"),
-    Option(
-        "dryrun",
-        "",
-        "Submit nothing: tell what would become of the job, where it would start or why it would wait",
+    *grouped(
+        _FIRST,
+        Option("id", "ID", "Submit the job that 'hn job new' made"),
+        Option("group", "NAME", "Submit all jobs of this group that 'hn job new' made, in one step"),
+        Option("jobfile", "FILE", "Submit the job this file describes; options given beside it win"),
+        *HOW_TO_READ,
+        Option(
+            "awareness", "WORD", "reject, warn (default) or ignore what the job file asks and cannot be had"
+        ),
+        Option(
+            "dryrun",
+            "",
+            "Submit nothing: tell what would become of the job, where it would start or why it would wait",
+        ),
+        Option(
+            "wait", "", "Wait for the end; exit status 0 only if the job finished. Prints captured output"
+        ),
+        Option("password", "TEXT", "Not needed: local users are known. Ignored, and better left out"),
     ),
-    Option("wait", "", "Wait for the end; exit status 0 only if the job finished. Prints captured output"),
     *JOB_OPTIONS,
     *(option for option in TASK_OPTIONS if option.name not in _JOB_SPELLINGS),
-    ENV_ALL,
-    Option("password", "TEXT", "Not needed: local users are known. Ignored, and better left out"),
+    *grouped(FILES, ENV_ALL),
 )
 
 
@@ -40,6 +50,8 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
     """Submit one job; remember its id for this shell; wait for its end if told to.  Or only say what if."""
     if "jobfile" not in asked.options and (file := job_file_among(asked.words)):
         asked.options["jobfile"], asked.words = [file], []
+    if asked.words:
+        _refuse_batch_script(asked.words)
     if "password" in asked.options:
         out.note("the password was not needed and is ignored; others can read it on a command line")
     if "group" in asked.options:
@@ -61,6 +73,15 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
     for task in request.get("tasks", ()):
         tell_directory(task, asked, out)
     return _wait(jobs, client, out) if waits else 0
+
+
+def _refuse_batch_script(words: "list[str]") -> None:
+    """Refuse a file with the options of another scheduler in it, which would be ignored in silence."""
+    program = words[0].split(None, 1)[0] if words[0].strip() else ""
+    if os.path.isfile(program):  # noqa: PTH113 (pathlib costs 6 ms)
+        from headnode.apps.cli.batch_scripts import refuse_batch_script
+
+        refuse_batch_script(program, words)
 
 
 def _submit_group(asked: "Asked", client: "Client", out: "Output") -> int:
@@ -152,7 +173,7 @@ COMMANDS = (
         "Submit a job: a program, or what a job file describes",
         run,
         options=OPTIONS,
-        example="hn job submit /numprocessors:4 /runtime:1:30 mpiexec ./solve input.dat",
+        example="hn job submit -n 4 -t 1h30m mpiexec ./solve input.dat",
         notes=(
             "Everything from the program on is left alone; a single word is taken as a whole command line.",
             "A word that ends in .xml, .toml, .json or .js and is no executable file is a job file, - the "

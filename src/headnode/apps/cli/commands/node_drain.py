@@ -20,7 +20,7 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
     names = names_of(asked.words)
     if not names:
         raise usage("no node was given", "give the names of one or more nodes")
-    closes, reason = moment(asked, "at"), asked.text("reason") or ""
+    closes, reason = moment(asked, "at", ahead=True), asked.text("reason") or ""
 
     def deed(name: str) -> None:
         answer = client.ask("drain_node", node=name, closes=closes, reason=reason, force=asked.flag("force"))
@@ -48,7 +48,11 @@ COMMANDS = (
         options=(
             Option("reason", "TEXT", "Why; whoever asks why a job waits reads it"),
             Option("force", "", "Stop what runs there: what may run twice is queued again, the rest fails"),
-            Option("at", "DATE", "Until this date and time (UTC) start what is surely over by then"),
+            Option(
+                "at",
+                "TIME",
+                "Until this date and time (UTC), or 2h: two hours from now, start what is over by then",
+            ),
         ),
         example="hn node drain node03 --at 2030-01-31T18:00 --reason 'new memory'",
         notes=("hn node resume lets them take jobs again, before and after the date.",),

@@ -95,11 +95,13 @@ def _wished(asked: "Asked") -> "dict[str, Any]":
         if (text := asked.text(option)) is not None:
             fields[field] = _moment(text)
     if (text := asked.text("for")) is not None:
-        from headnode.core.model.quantities import parse_run_time
+        from headnode.apps.cli.typed_times import refuse_two_readings
+        from headnode.core.model.time_limits import parse_time_limit
 
-        fields["lasts"] = parse_run_time(text)
+        refuse_two_readings(text)
+        fields["lasts"] = parse_time_limit(text)
         if fields["lasts"] == float("inf"):
-            raise usage("a reservation has an end", "write --for 2:00, for example")
+            raise usage("a reservation has an end", "write --for 2h, for example")
     for option, field in (("nodes", "nodes"), ("reason", "reason"), ("atend", "at_end")):
         if (text := asked.text(option)) is not None:
             fields[field] = text.lower() if option == "atend" else text
@@ -130,7 +132,7 @@ _OPTIONS = (
     Option("features", "NAME,...", "With --count: nodes with all of these features"),
     Option("from", "TIME", "It begins then: a date and time (UTC), or minutes from now"),
     Option("to", "TIME", "It ends then: a date and time (UTC), or minutes from now"),
-    Option("for", "TIME", "It lasts so long: [[days:]hours:]minutes"),
+    Option("for", "TIME", "It lasts so long: 90 (minutes), 1h30m, 2d"),
     Option("users", "NAME,...", "These users may run jobs in it"),
     Option("groups", "NAME,...", "So may who is in these groups of the system now"),
     Option("projects", "NAME,...", "So may jobs of these projects"),
@@ -148,7 +150,7 @@ COMMANDS = (
         "Keep nodes for users or projects at a time, or, where none are named, for maintenance",
         new,
         options=_OPTIONS,
-        example="hn reservation new upgrade --nodes node[01-04] --from 2030-01-31T18:00 --for 2:00",
+        example="hn reservation new upgrade --nodes node[01-04] --from 2030-01-31T18:00 --for 2h",
         notes=(
             "Without --from it begins at once. A job runs in it by hn job submit /reservation:NAME; nobody "
             "else starts a job there that may not be over when it begins.",
@@ -169,7 +171,7 @@ COMMANDS = (
         "Change a reservation; what is not named stays as it is",
         modify,
         options=_OPTIONS,
-        example="hn reservation modify upgrade --for 3:00",
+        example="hn reservation modify upgrade --for 3h",
     ),
     Command(
         "cancel",

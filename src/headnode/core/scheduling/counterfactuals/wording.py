@@ -6,14 +6,8 @@ from types import MappingProxyType
 from headnode.core.model.job import JobRequest, NodeGroupOp
 from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.node_words import in_words as needs_in_words
-from headnode.core.model.quantities import (
-    FOREVER,
-    HIGHEST,
-    Priority,
-    Seconds,
-    format_priority,
-    format_run_time,
-)
+from headnode.core.model.quantities import FOREVER, HIGHEST, Priority, Seconds, format_priority
+from headnode.core.model.time_limits import format_time_limit
 from headnode.core.scheduling.counterfactuals.axes import MINUTE, What, asked_size
 from headnode.core.scheduling.counterfactuals.search import Change, Offer
 from headnode.core.scheduling.reasons import counted
@@ -38,9 +32,8 @@ def _run_time(change: Change, asked: JobRequest) -> str:
 
 
 def _span(limit: Seconds) -> str:
-    """Return a limit as it is typed; a bare number would not say that it counts minutes."""
-    text = format_run_time(limit)
-    return text if ":" in text else f"{text} min"
+    """Return a limit as it is typed."""
+    return format_time_limit(limit)
 
 
 def _size(change: Change, asked: JobRequest) -> str:

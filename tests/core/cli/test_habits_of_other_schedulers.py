@@ -1,0 +1,174 @@
+"""What users of Slurm and PBS type out of habit is understood, or refused with what to write here."""
+
+from pathlib import Path
+
+import pytest
+
+from headnode.apps.cli.batch_scripts import refuse_batch_script
+from headnode.apps.cli.command import EVERYWHERE
+from headnode.apps.cli.commands import job_add, job_list, job_submit
+from headnode.apps.cli.described import job_terms, only_task_terms, task_terms
+from headnode.apps.cli.options import Asked, read_arguments
+from headnode.core.formats.terms import read_terms
+from headnode.core.model.errors import BadRequest
+
+
+def submit(*typed: str) -> Asked:
+    return read_arguments(typed, (*job_submit.OPTIONS, *EVERYWHERE), 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "slurm", "hpc_pack", "fix"),
+    [
+        ("01:30:00", "1 hour 30 minutes", "2 days 6 hours", "write 1h30m or 2d6h"),
+        ("1:30", "1 minute 30 seconds", "1 hour 30 minutes", "write 1m30s or 1h30m"),
+        ("0:30", "30 seconds", "30 minutes", "write 30s or 30m"),
+    ],
+)
+@pytest.mark.parametrize("spelling", ["--runtime {}", "--run-time={}", "/runtime:{}", "-t {}"])
+def test_a_run_time_with_two_readings_is_refused_with_both(
+    spelling: str, text: str, slurm: str, hpc_pack: str, fix: str
+) -> None:
+    asked = submit(*spelling.format(text).split(), "true")
+    with pytest.raises(BadRequest) as refused:
+        job_terms(asked)
+    assert f"{slurm} (" in refused.value.what
+    assert f"{hpc_pack} (" in refused.value.what
+    assert refused.value.fix == fix
+
+
+def test_the_run_time_of_an_added_task_is_held_to_the_same_rule() -> None:
+    asked = read_arguments(["7", "--runtime", "1:30", "true"], job_add.COMMANDS[0].options, 1)
+    with pytest.raises(BadRequest, match="two readings"):
+        task_terms(asked, asked.words[1:])
+
+
+def test_a_program_of_hpc_pack_reads_a_run_time_as_it_does_there() -> None:
+    asked = submit("/runtime:1:30", "true")
+    asked.hpc_pack = True
+    assert read_terms(job_terms(asked)).run_time == 5400
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90", 5400), ("90m", 5400), ("1h30m", 5400), ("1h 30min", 5400), ("2D", 172800), ("45s", 45),
+        ("1d12h", 129600), ("1-12", 129600), ("1-12:30", 131400), ("1-00:00:05", 86405), ("0:0", 0),
+        ("unlimited", float("inf")), ("Infinite", float("inf")),
+    ],
+)  # fmt: skip
+def test_a_run_time_with_one_reading_is_understood(text: str, seconds: float) -> None:
+    assert read_terms(job_terms(submit("--runtime", text, "true"))).run_time == seconds
+
+
+@pytest.mark.parametrize("text", ["1h30", "h", "1.5h", "30m1h", "1-", "1-2-3", "-5m", "one hour"])
+def test_what_is_no_run_time_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(BadRequest) as refused:
+        read_terms({"runtime": text})
+    assert "1h30m" in refused.value.fix
+
+
+def test_a_job_on_hold_keeps_its_program() -> None:
+    asked = submit("--hold", "echo", "hi")
+    assert only_task_terms(asked, asked.words)["command"] == "echo hi"
+    assert read_terms(job_terms(asked)).holds == ("user",)
+
+
+@pytest.mark.parametrize(
+    ("typed", "holds"),
+    [
+        (["-H"], ("user",)),
+        (["--hold=review,data"], ("review", "data")),
+        (["/hold:review"], ("review",)),
+        (["--hold=false"], ()),
+        (["--hold", "--holds", "data"], ("user", "data")),
+    ],
+)
+def test_a_hold_is_a_flag_that_may_have_names(typed: list[str], holds: tuple[str, ...]) -> None:
+    assert read_terms(job_terms(submit(*typed, "true"))).holds == holds
+
+
+def test_short_forms_stand_for_their_options() -> None:
+    typed = "-n 4 -t 1h -J solve -o out -e err -i in -D /data -w n1 -x n2 -H prog -n 5"
+    asked = submit(*typed.split())
+    assert asked.words == ["prog", "-n", "5"]
+    assert {name: values[-1] for name, values in asked.options.items()} == {
+        "numprocessors": "4", "runtime": "1h", "jobname": "solve", "stdout": "out", "stderr": "err",
+        "stdin": "in", "workdir": "/data", "requestednodes": "n1", "excludednodes": "n2", "hold": "true",
+    }  # fmt: skip
+    assert submit("-n4", "-t90", "x").options == {"numprocessors": ["4"], "runtime": ["90"]}
+
+
+@pytest.mark.parametrize("typed", ["-wait", "-time", "-jobname:x", "-Hold"])
+def test_a_long_name_behind_one_hyphen_is_no_short_form(typed: str) -> None:
+    with pytest.raises(BadRequest, match="is unknown"):
+        submit(typed, "true")
+
+
+@pytest.mark.parametrize(
+    ("typed", "advice"),
+    [
+        ("--partition", "--nodegroup NAME"), ("-p", "--jobtemplate NAME"), ("--ntasks", "-n N"),
+        ("--mem", "--memorypernode MB"), ("--time", "--runtime 1h30m"), ("--array", "--parametric 1-10"),
+        ("--cpus-per-task", "--numprocessors N"), ("--dependency", "--parentjobids ID"),
+        ("-d", "--parentjobids ID"), ("--nodes", "--numnodes N"), ("--output", "--stdout FILE"),
+        ("--mail-user", "--emailaddress"), ("--gres", "--license NAME:N"), ("-l", "walltime --runtime"),
+        ("--chdir", "--workdir"), ("--wrap", "hn job submit 'sleep 60; date'"), ("--qos", "--jobtemplate"),
+    ],
+)  # fmt: skip
+def test_an_option_of_another_scheduler_is_refused_with_ours(typed: str, advice: str) -> None:
+    with pytest.raises(BadRequest) as refused:
+        submit(f"{typed}=1" if typed.startswith("--") else typed, "true")
+    assert advice in refused.value.fix
+
+
+def test_advice_names_only_options_that_the_command_has() -> None:
+    with pytest.raises(BadRequest) as refused:
+        read_arguments(["--partition=x"], job_list.COMMANDS[0].options)
+    assert "--jobtemplate" not in refused.value.fix
+
+
+SLURM = """#!/bin/bash
+#SBATCH --job-name=sim
+#SBATCH --time=01:30:00
+#SBATCH -n 4
+#SBATCH --partition=debug
+srun ./solve
+"""
+PBS = "#!/bin/sh\n#PBS -N sim\n#PBS -l walltime=00:30:00\ntrue\n"
+GRID_ENGINE = "#!/bin/sh\n#$ -cwd\n#$ -l h_rt=3600\ntrue\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "scheduler", "way_out"),
+    [
+        (SLURM, "Slurm", "hn job submit --jobname sim --runtime 1h30m -n 4 sh ./run.sh 7; without --part"),
+        (PBS, "PBS", "--jobname sim --runtime 30m sh"),
+        (GRID_ENGINE, "Grid Engine", "--runtime 3600s sh ./run.sh 7; without -cwd"),
+    ],
+)  # fmt: skip
+def test_a_batch_script_is_refused_with_its_options_in_our_words(
+    tmp_path: Path, text: str, scheduler: str, way_out: str
+) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text(text)
+    with pytest.raises(BadRequest) as refused:
+        refuse_batch_script(str(script), ["./run.sh", "7"])
+    assert f"is a batch script for {scheduler}" in refused.value.what
+    assert way_out in refused.value.fix
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"#!/bin/sh\n# SBATCH is not used\necho '#SBATCH -n 4'\n",
+        b"\x7fELF\n#SBATCH -n 4",
+        b"",
+        b"#$HOME is a directory\n",
+    ],
+)
+def test_other_programs_are_submitted_as_they_are(tmp_path: Path, text: bytes) -> None:
+    program = tmp_path / "program"
+    program.write_bytes(text)
+    refuse_batch_script(str(program), ["./program"])
+    refuse_batch_script(str(tmp_path / "missing"), ["./missing"])
