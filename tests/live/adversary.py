@@ -145,7 +145,7 @@ class Adversary:
         for short in left:
             job = short["id"]
             try:
-                if short["state"] == "Not submitted":
+                if short["state"] == "Configuring":
                     self.head.ask("cancel_job", job=job)
                     continue
                 shown = self.head.ask("job", job=job)["job"]

@@ -109,7 +109,7 @@ def test_a_copy_has_the_alternatives_too(tmp_path: Path) -> None:
             job = await submit(peer, 2, 1)
             copy = int((await peer.done(do="clone_job", job=job))["job"])
             told = await shown(peer, copy)
-            assert (told["state"], told["minimum"], told["alternatives"]) == ("Not submitted", 2, 2)
+            assert (told["state"], told["minimum"], told["alternatives"]) == ("Configuring", 2, 2)
             assert told["spec"]["alternatives"] == (await shown(peer, job))["spec"]["alternatives"]
 
     run(tmp_path, story)

@@ -127,7 +127,7 @@ def test_a_job_is_made_filled_and_submitted_in_steps(tmp_path: Path) -> None:
         (["job", "add", "7"], 2, "hn: the task has no program; "),
         (["job", "new", "prog"], 2, "hn: a new job takes no program, such as 'prog'; "),
         (["job", "modify", "7"], 2, "hn: nothing is to be changed; "),
-        (["job", "list", "/state:idle"], 2, "hn: state 'idle' is unknown; choose from: Not submitted, "),
+        (["job", "list", "/state:idle"], 2, "hn: state 'idle' is unknown; choose from: Configuring, "),
         (["job", "list", "/format:xml"], 2, "hn: format 'xml' is unknown; "),
         (["job", "view", "!!"], 2, "hn: this shell has made no job that '!!' could stand for; "),
         (["job", "list", "/scheduler:FAR"], 1, "hn: you have not logged in to a head node 'FAR'; "),

@@ -60,10 +60,10 @@ def test_a_waiting_job_is_told_who_is_ahead_what_is_reserved_and_what_would_let_
             assert behind["nodes"] == [{"node": "n1", "processors": 2}]
             assert {reason["why"] for reason in told["reasons"]} == {"priority", "reservation"}
             first = told["changes"][0]
-            assert first["text"] == "with a run time limit of at most 30 min instead of 1:00"
+            assert first["text"] == "with a run time limit of at most 30m instead of 1h"
             assert (first["now"], first["at"]) == (True, NOW)
             assert first["command"] == f"hn job modify {mine} /runtime:30m"
-            assert first["options"] == {"runtime": "30"}
+            assert first["options"] == {"runtime": "30m"}
             assert first["nodes"] == [{"node": "n1", "processors": 1}]
             await peer.done(do="modify_job", job=mine, terms=first["options"])
             assert (await peer.done(do="job", job=mine))["job"]["state"] == "Running"
@@ -177,7 +177,7 @@ def test_a_dry_run_says_where_the_job_would_start_and_leaves_no_trace(tmp_path: 
             assert set(told) == KEYS
             assert told["would_start"] == [{"node": "n1", "processors": 1}]
             assert (answer["job"]["id"], answer["job"]["name"], answer["job"]["state"]) == (
-                None, "try", "Not submitted",
+                None, "try", "Configuring",
             )  # fmt: skip
             file = await peer.done(do="check_job", jobfile=FILE.format(2))
             assert file["explanation"]["would_start"] == [{"node": "n1", "processors": 2}]

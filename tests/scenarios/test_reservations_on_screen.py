@@ -117,7 +117,7 @@ def test_whoever_asks_why_a_job_waits_reads_of_the_reservation_when_it_starts_an
         for each in told["reasons"]
     )
     assert told["not_before"] == view["ends"]
-    assert any(each["options"].get("runtime") == "2:59" for each in told["changes"]), told["changes"]
+    assert any(each["options"].get("runtime") == "2h59m" for each in told["changes"]), told["changes"]
     typed = done("job", "submit", "--dry-run", "--json", "/runtime:4h", "true", state=state)
     dry = json.loads(typed.stdout)
     assert any(each["why"] == "reserved" for each in dry["explanation"]["reasons"])

@@ -80,7 +80,7 @@ def test_a_waiting_job_is_explained_in_full() -> None:
         expected={"promise": NOW + 7200, "p50": NOW + 760, "p90": NOW + 4000, "why": ""},
         searched=True,
         changes=[
-            change("with a run time limit of at most 1:00", command="hn job modify 42 /runtime:1:00"),
+            change("with a run time limit of at most 1h", command="hn job modify 42 /runtime:1h"),
             change("with 3 processors instead of 8, submitted again", options={"numprocessors": "3"}),
         ],
     )
@@ -103,7 +103,7 @@ def test_a_waiting_job_is_explained_in_full() -> None:
         "  - needs 8 processors; at most 3 processors on 2 nodes would fit now\n"
         "\n"
         "It would start now\n"
-        "  - with a run time limit of at most 1:00: hn job modify 42 /runtime:1:00\n"
+        "  - with a run time limit of at most 1h: hn job modify 42 /runtime:1h\n"
         "  - with 3 processors instead of 8, submitted again:\n"
         "      submit it with /numprocessors:3, and cancel this one: hn job cancel 42\n"
         "\n"
@@ -228,12 +228,12 @@ def test_a_job_that_is_over_tells_how_it_ended_and_how_to_run_it_again() -> None
 
 
 def test_a_job_not_submitted_tells_how_to_submit_it() -> None:
-    text = page(told(state="Not submitted"), job(42, "Not submitted", submitted=None), now=NOW)
+    text = page(told(state="Configuring"), job(42, "Configuring", submitted=None), now=NOW)
     assert text.startswith("Job 42 of alice has not been submitted. Submitted now, it would wait.\n")
     assert "hn job submit /id:42" in text
     refusal = {"code": "no-command", "what": "task 1 has no command", "fix": "say what it shall run"}
     refused = page(
-        told(state="Not submitted", refused=refusal), job(42, "Not submitted", submitted=None), now=NOW
+        told(state="Configuring", refused=refusal), job(42, "Configuring", submitted=None), now=NOW
     )
     assert "Submitted now, it would be refused: task 1 has no command." in refused
     assert "  - say what it shall run" in refused

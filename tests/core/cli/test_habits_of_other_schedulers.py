@@ -4,13 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from headnode.apps.cli.batch_scripts import refuse_batch_script
 from headnode.apps.cli.command import EVERYWHERE
 from headnode.apps.cli.commands import job_add, job_list, job_submit
 from headnode.apps.cli.described import job_terms, only_task_terms, task_terms
 from headnode.apps.cli.options import Asked, read_arguments
+from headnode.apps.cli.output import TableOutput
+from headnode.apps.client.client import Client
 from headnode.core.formats.terms import read_terms
-from headnode.core.model.errors import BadRequest
+from headnode.core.model.errors import BadRequest, Unavailable
+
+NO_HEAD = Client("/nonexistent")
 
 
 def submit(*typed: str) -> Asked:
@@ -148,12 +151,12 @@ GRID_ENGINE = "#!/bin/sh\n#$ -cwd\n#$ -l h_rt=3600\ntrue\n"
     ],
 )  # fmt: skip
 def test_a_batch_script_is_refused_with_its_options_in_our_words(
-    tmp_path: Path, text: str, scheduler: str, way_out: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, scheduler: str, way_out: str
 ) -> None:
-    script = tmp_path / "run.sh"
-    script.write_text(text)
+    monkeypatch.chdir(tmp_path)
+    Path("run.sh").write_text(text)
     with pytest.raises(BadRequest) as refused:
-        refuse_batch_script(str(script), ["./run.sh", "7"])
+        job_submit.run(submit("./run.sh", "7"), NO_HEAD, TableOutput(print, print, print))
     assert f"is a batch script for {scheduler}" in refused.value.what
     assert way_out in refused.value.fix
 
@@ -167,8 +170,10 @@ def test_a_batch_script_is_refused_with_its_options_in_our_words(
         b"#$HOME is a directory\n",
     ],
 )
-def test_other_programs_are_submitted_as_they_are(tmp_path: Path, text: bytes) -> None:
-    program = tmp_path / "program"
-    program.write_bytes(text)
-    refuse_batch_script(str(program), ["./program"])
-    refuse_batch_script(str(tmp_path / "missing"), ["./missing"])
+def test_other_programs_are_submitted_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: bytes
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("program").write_bytes(text)
+    with pytest.raises(Unavailable):
+        job_submit.run(submit("./program"), NO_HEAD, TableOutput(print, print, print))

@@ -56,7 +56,7 @@ def test_the_last_block_says_no_key() -> None:
     assert ":" not in jobs_as_list(job(7)).split("\n\n")[-1]
 
 
-@pytest.mark.parametrize("state", ["Not submitted", "Queued", "Running", "Finished", "Failed", "Canceled"])
+@pytest.mark.parametrize("state", ["Configuring", "Queued", "Running", "Finished", "Failed", "Canceled"])
 def test_the_first_line_that_starts_with_state_names_a_job_state(state: str) -> None:
     shown = job(12, state, spec={}, allocation=[], requeues=0, backfilled=False)
     output = as_list(Sheet("Id", [job_screen.view(shown)], shown))

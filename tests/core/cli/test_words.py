@@ -54,7 +54,7 @@ def test_a_run_time_limit_is_written_as_the_model_writes_it(seconds: int) -> Non
 
 
 def test_states_are_read_in_every_spelling() -> None:
-    wanted = ["Canceled", "Finished", "Not submitted", "Not submitted"]
+    wanted = ["Canceled", "Finished", "Configuring", "Configuring"]
     assert words.states("cancelled,Completed,Not_Submitted,configuring") == wanted
     assert words.states("online,OFFLINE,ready", words.NODE_STATES) == ["Ready", "Drained", "Ready"]
     assert words.states("*") is None

@@ -41,7 +41,7 @@ def test_a_job_that_cannot_end_in_time_is_refused_with_the_limit_that_would_fit(
             is JobState.RUNNING
         )
         return
-    with pytest.raises(BadRequest, match="at most 1:00"):
+    with pytest.raises(BadRequest, match="at most 1h"):
         world.submit(TASK, run_time=Seconds(limit), end_by=within(world, HOUR))
 
 
@@ -49,7 +49,7 @@ def test_the_time_that_it_is_held_until_counts() -> None:
     world = World(1)
     held = {"hold_until": within(world, HOUR), "end_by": within(world, 2 * HOUR)}
     world.submit(TASK, run_time=Seconds(HOUR), **held)
-    with pytest.raises(BadRequest, match="at most 1:00"):
+    with pytest.raises(BadRequest, match="at most 1h"):
         world.submit(TASK, run_time=Seconds(HOUR + 60), **held)
     with pytest.raises(BadRequest, match="end-by"):
         world.submit(TASK, hold_until=within(world, HOUR), end_by=within(world, HOUR))

@@ -52,9 +52,9 @@ BLOCKED = scene(
 
 def test_a_job_that_would_delay_a_reservation_is_told_the_longest_limit_with_which_it_starts() -> None:
     assert told(BLOCKED, asks(4, minutes=600)) == [
-        "with a run time limit of at most 2:00 instead of 10:00",
+        "with a run time limit of at most 2h instead of 10h",
     ]
-    assert told(BLOCKED, asks(4)) == ["with a run time limit of at most 2:00"]
+    assert told(BLOCKED, asks(4)) == ["with a run time limit of at most 2h"]
 
 
 def test_a_job_too_large_for_what_is_free_is_told_the_size_that_fits() -> None:
@@ -84,7 +84,7 @@ def test_a_maximum_that_tasks_need_stays() -> None:
 def test_two_changes_are_told_when_no_single_one_helps() -> None:
     offers = found_for(BLOCKED, asks(12, minutes=600)).offers
     assert [in_words(offer, asks(12, minutes=600)) for offer in offers] == [
-        "with a run time limit of at most 2:00 instead of 10:00 and 8 processors instead of 12",
+        "with a run time limit of at most 2h instead of 10h and 8 processors instead of 12",
     ]
 
 
@@ -403,5 +403,5 @@ def test_a_limit_is_offered_to_jobs_without_one_up_to_a_year() -> None:
     view = msgspec.structs.replace(
         BLOCKED, running=[runs(1, asks(8), ("a", 8), minutes_left=2 * LONGEST_LIMIT)]
     )
-    assert told(view, asks(4)) == ["with a run time limit of at most 366:00:00"]
+    assert told(view, asks(4)) == ["with a run time limit of at most 366d"]
     assert found_for(view, asks(4)).offers[0].subject.job == JobId(MINE)

@@ -55,7 +55,7 @@ def nothing_left(group: str, out: "Output") -> None:
 
 def in_words(group: "dict[str, Any]") -> str:
     """Return the state of a group in a line, such as ``Group render is Active: 2 finished, 1 running``."""
-    order = ("Not submitted", "Queued", "Suspended", "Running", "Finished", "Failed", "Canceled")
+    order = ("Configuring", "Queued", "Suspended", "Running", "Finished", "Failed", "Canceled")
     counts = group["counts"]
     parts = [f"{counts[state]} {state.lower()}" for state in order if counts.get(state)]
     skipped = len(group["skipped"])

@@ -7,10 +7,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-STATES = ("Not submitted", "Queued", "Running", "Suspended", "Finished", "Failed", "Canceled")
+STATES = ("Configuring", "Queued", "Running", "Suspended", "Finished", "Failed", "Canceled")
 _SAID_ELSEWHERE = {
-    "configuring": "Not submitted",
-    "notsubmitted": "Not submitted",
+    "notsubmitted": "Configuring",
     "cancelled": "Canceled",
     "completed": "Finished",
 }
@@ -95,11 +94,6 @@ def limits(record: "Mapping[str, Any]") -> str:
     least, most = record.get("minimum"), record.get("maximum")
     low, high = ("*" if least is None else str(least)), ("*" if most is None else str(most))
     return low if low == high else f"{low}-{high}"
-
-
-def script_state(state: str) -> str:
-    """Return a state as scripts know it: one word of the job states of HPC Pack."""
-    return "Configuring" if state == STATES[0] else state
 
 
 def states(text: str | None, known: "tuple[str, ...]" = STATES) -> "list[str] | None":

@@ -72,7 +72,7 @@ def blank(desk: Desk) -> Object:
     return {
         "job": None,
         "name": "",
-        "state": "Not submitted",
+        "state": "Configuring",
         "policy": desk.engine.settings.text("SchedulingPolicy"),
         "refused": None,
         "reasons": [],

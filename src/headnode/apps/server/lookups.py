@@ -141,7 +141,7 @@ def states_named(words: Sequence[str]) -> set[JobState]:
             raise BadRequest(
                 code="state",
                 what=f"{word!r} is not a state of a job",
-                fix="use Not submitted, Queued, Running, Suspended, Finished, Failed, Canceled or all",
+                fix="use Configuring, Queued, Running, Suspended, Finished, Failed, Canceled or all",
             )
         found |= meant
     return found

@@ -42,9 +42,9 @@ async def tasks(desk: Desk, by: User, wish: w.TasksWish) -> Object:  # noqa: ARG
 def _word(state: str) -> str:
     plain = state.strip().lower().replace("cancelled", "canceled")
     words = {
-        "notsubmitted": "Not submitted",
-        "not submitted": "Not submitted",
-        "configuring": "Not submitted",
+        "notsubmitted": "Configuring",
+        "not submitted": "Configuring",
+        "configuring": "Configuring",
     }
     known = {word.lower(): word for word in ("Queued", "Running", "Finished", "Failed", "Canceled")} | words
     if plain not in known:

@@ -59,7 +59,7 @@ ACTIVE = frozenset({JobState.RUNNING, JobState.SUSPENDING, JobState.SUSPENDED, J
 """States of jobs that were started and that nobody has ended yet."""
 
 PEOPLE_SAY = {
-    JobState.CONFIGURING: "Not submitted",
+    JobState.CONFIGURING: "Configuring",
     JobState.VALIDATING: "Queued",
     JobState.QUEUED: "Queued",
     JobState.RUNNING: "Running",
@@ -70,7 +70,7 @@ PEOPLE_SAY = {
     JobState.FINISHED: "Finished",
     JobState.FAILED: "Failed",
     JobState.CANCELED: "Canceled",
-    TaskState.CONFIGURING: "Not submitted",
+    TaskState.CONFIGURING: "Configuring",
     TaskState.QUEUED: "Queued",
     TaskState.DISPATCHED: "Queued",
     TaskState.RUNNING: "Running",

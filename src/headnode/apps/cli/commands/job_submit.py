@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from headnode.apps.cli.output import Output
     from headnode.apps.client.client import Client
 
+_BEGINNING = 65_536  # bytes of a script, in which the options for another scheduler stand
 _FIRST = "What to submit, and what to do with it"
 _JOB_SPELLINGS = {spelling for option in JOB_OPTIONS for spelling in option.spellings}
 OPTIONS = (
@@ -78,10 +79,17 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
 def _refuse_batch_script(words: "list[str]") -> None:
     """Refuse a file with the options of another scheduler in it, which would be ignored in silence."""
     program = words[0].split(None, 1)[0] if words[0].strip() else ""
-    if os.path.isfile(program):  # noqa: PTH113 (pathlib costs 6 ms)
+    if not os.path.isfile(program):  # noqa: PTH113 (pathlib costs 6 ms)
+        return
+    try:
+        with open(program, "rb") as file:  # noqa: PTH123
+            start = file.read(_BEGINNING)
+    except OSError:
+        return  # the node says what is wrong with it
+    if start.startswith(b"#") and any(mark in start for mark in (b"\n#SBATCH", b"\n#PBS", b"\n#$ -")):
         from headnode.apps.cli.batch_scripts import refuse_batch_script
 
-        refuse_batch_script(program, words)
+        refuse_batch_script(program, start, words)
 
 
 def _submit_group(asked: "Asked", client: "Client", out: "Output") -> int:

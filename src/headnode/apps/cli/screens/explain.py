@@ -52,7 +52,7 @@ def _headline(told: "Told", job: "Told", now: float, *, dry_run: bool) -> str:
     state = job["state"]
     if state in OVER:
         return printable(ending(job)) + "."
-    if state == "Not submitted":
+    if state == "Configuring":
         return f"{who} has not been submitted. Submitted now, it would {_would(told, now)}."
     if state == "Running":
         since = span(max(0.0, now - job["started"])) if job["started"] else "now"

@@ -20,7 +20,7 @@ def advice(told: "Told", job: "Told", *, dry_run: bool = False) -> list[str]:
     state = job["state"]
     if told["refused"] and told["refused"]["fix"]:
         return [told["refused"]["fix"]]
-    if state == "Not submitted" and not dry_run:
+    if state == "Configuring" and not dry_run:
         return [f"submit it: hn job submit /id:{told['job']}"]
     if state in ("Failed", "Canceled"):
         return [*_about_failures(told, job), f"run it again: hn job requeue {told['job']}"]

@@ -58,7 +58,7 @@ def _ago(at: float | None, now: float) -> str:
 
 
 def _waits(told: "Told") -> bool:
-    return told["state"] in ("Queued", "Not submitted") and not told["would_start"] and not told["refused"]
+    return told["state"] in ("Queued", "Configuring") and not told["would_start"] and not told["refused"]
 
 
 def _turn(told: "Told") -> str:

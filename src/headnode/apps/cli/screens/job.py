@@ -1,7 +1,7 @@
 """What people see of a job."""
 
 from headnode.apps.cli.screens.wishes import wishes
-from headnode.apps.cli.words import amount, counted, instant, limits, memory, run_time, script_state, span
+from headnode.apps.cli.words import amount, counted, instant, limits, memory, run_time, span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def row(job: "Job") -> dict[str, str]:
         "Id": str(job["id"]),
         "Owner": job["owner"],
         "Name": job["name"],
-        "State": script_state(job["state"]),
+        "State": job["state"],
         "Priority": job["priority_name"],
         "Resource Request": request(job),
         "Tasks": f"{over}/{tasks['total']}",
@@ -45,7 +45,7 @@ def view(job: "Job", *, detailed: bool = False, history: bool = False) -> dict[s
         "Id": str(job["id"]),
         "Name": job["name"],
         "Owner": job["owner"],
-        "State": script_state(job["state"]),
+        "State": job["state"],
         "Priority": job["priority_name"],
         **_filled(_course(job)),
         **_filled(wishes(job.get("spec") or {}) if detailed else {}),

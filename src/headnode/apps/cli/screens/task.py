@@ -1,6 +1,6 @@
 """What people see of a task and of its instances."""
 
-from headnode.apps.cli.words import amount, instant, limits, memory, script_state, span
+from headnode.apps.cli.words import amount, instant, limits, memory, span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def row(task: "Task") -> dict[str, str]:
     return {
         "Task Id": address(task),
         "Name": task["name"],
-        "State": script_state(task["state"]),
+        "State": task["state"],
         "Exit Code": _exit(task),
         "Node": task["node"] or "",
         "Command Line": task["command"],
