@@ -184,8 +184,10 @@ def _closed(node: NodeRecord, now: Instant) -> str:
     drain = node.drain
     if node.state not in _THERE or drain is None or drain.closes > now:
         return _CLOSED[node.state]
-    if drain.cause in ("hook", "agent", "report"):
+    if drain.cause in ("hook", "agent", "report", "failures"):
         return drain.reason
+    if drain.cause == "fault":
+        return f"drained for a fault of its own: {drain.reason}"
     who = f"drained by {drain.by}" if drain.cause == "asked" else "its health check failed"
     return f"{who}: {drain.reason}" if drain.reason else who
 

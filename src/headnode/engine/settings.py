@@ -12,6 +12,7 @@ import msgspec
 
 from headnode.core.filtering.registration import read_filters
 from headnode.core.launching.processors import AFFINITIES
+from headnode.core.lifecycle.faulty_nodes import START_FAILURE_LIMIT
 from headnode.core.lifecycle.hook_settings import EPILOG_TIMEOUT, NODE_FILTER_TIMEOUT, PROLOG_TIMEOUT
 from headnode.core.lifecycle.retries import JOB_RETRY_COUNT, TASK_RETRY_COUNT
 from headnode.core.model.errors import BadRequest
@@ -332,6 +333,14 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
                 name="TaskRetryCount",
                 default=str(TASK_RETRY_COUNT),
                 doc="how often a task that may run twice is run again once the system lost it",
+                least=0,
+                most=1_000_000,
+            ),
+            Parameter(
+                name="NodeStartFailureLimit",
+                default=str(START_FAILURE_LIMIT),
+                doc="after how many tasks in a row that cannot be started on a node, and can elsewhere, the "
+                "node is drained; 0: never",
                 least=0,
                 most=1_000_000,
             ),

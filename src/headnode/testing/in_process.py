@@ -68,6 +68,7 @@ class InProcessNodes:
         kind: str = "exited",
         exit_code: int | None = 0,
         started: Instant | None = None,
+        trouble: str = "",
     ) -> c.ReportEnded:
         """Return the report that an attempt is over; the node has it no more."""
         key = (held.job, held.task, held.instance)
@@ -82,5 +83,6 @@ class InProcessNodes:
             exit_code=exit_code if kind == "exited" else None,
             started=started,
             ended=at,
+            trouble=trouble,
         )
         return c.ReportEnded(node=held.place[0][0], job=held.job, reports=(report,))

@@ -354,6 +354,7 @@ def _report_of(node: str, message: m.Results) -> c.ReportEnded:
             average_memory=r.average_memory,
             bytes_read=r.bytes_read,
             bytes_written=r.bytes_written,
+            trouble=r.trouble,
         )
         for r in message.results
     )

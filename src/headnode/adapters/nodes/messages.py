@@ -119,7 +119,8 @@ class Result(msgspec.Struct, frozen=True, array_like=True, gc=False):
     kind: ``exited``       the program ended by itself: `exit_code` or `signal` says how
           ``timed-out``    a limit that its shepherd keeps was over and it was killed: run time, or `rss`
           ``stopped``      it was killed because the head asked
-          ``not-started``  it could not be started; `message` says why and what to do
+          ``not-started``  it could not be started; `message` says why and what to do, and `trouble` the
+                           same in a word of `core.model.faults`
           ``never-ran``    it was taken back before it started
           ``lost``         its shepherd died; nobody knows how it ended, but it does not run any more
     Times in seconds, memory in kB: the most there was, and the mean over the time it ran.
@@ -140,6 +141,7 @@ class Result(msgspec.Struct, frozen=True, array_like=True, gc=False):
     average_memory: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
+    trouble: str = ""
 
 
 class Results(Message, frozen=True):

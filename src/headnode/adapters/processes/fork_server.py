@@ -75,7 +75,13 @@ def _next_order(channel: socket.socket) -> bytes:
 
 
 def _fork(channel: socket.socket, children: socket.socket, order: dict[str, Any]) -> None:
-    process = os.fork()
+    try:
+        process = os.fork()
+    except OSError as error:
+        why = f"the node cannot start processes: {error.strerror}"
+        if "marker" in order:
+            _say(channel, ["failed", order["marker"], why])
+        return
     if process == 0:
         children.close()
         if "path" in order:

@@ -4,10 +4,10 @@ One file for each shepherd, a JSON list on each line.  The first line says whose
 marker, boot id, process, uid]``; then, in order of happening, ``["queued", task, [[instance, attempt],
 ...]]``, ``["started", task, instance, attempt, at]``, ``["private", directory]``, ``["ended", number, task,
 instance, attempt, kind, exit code, signal, started, ended, user time, system time, peak memory, message,
-average memory, bytes read, bytes written]`` and ``["told", first, last]``: these ended ones are known to the
-head for ever. The shepherd holds a lock on the file while it lives.  A process that is killed leaves at
-worst half a last line.  Lines survive the death of every process; after a power cut nothing that was started
-runs any more, so the file is not forced to the disk.
+average memory, bytes read, bytes written, trouble]`` and ``["told", first, last]``: these ended ones are
+known to the head for ever. The shepherd holds a lock on the file while it lives.  A process that is killed
+leaves at worst half a last line.  Lines survive the death of every process; after a power cut nothing that
+was started runs any more, so the file is not forced to the disk.
 Standard library only: this is loaded by the shepherd factory.
 """
 
@@ -52,6 +52,7 @@ class EndedRecord(NamedTuple):
     average_memory: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
+    trouble: str = ""  # why it could not be started, in the words of `core.model.faults`
 
     @property
     def key(self) -> Key:

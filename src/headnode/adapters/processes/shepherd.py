@@ -31,6 +31,7 @@ from headnode.adapters.processes.spawning import CannotStart, discard_if_empty
 from headnode.adapters.processes.suspension import Suspension
 from headnode.adapters.processes.task_groups import Groups
 from headnode.adapters.processes.used import Used, open_counters, read_counters, session_of
+from headnode.core.model import faults
 
 COALESCE = 0.005  # seconds: results that come faster are told together
 STARTED_AFTER = 0.02  # seconds: what ends sooner is not told to have started; its result says so
@@ -351,12 +352,12 @@ class Shepherd:
     def _start(self, attempt: Attempt, no_journal: str) -> None:
         try:
             if no_journal:  # a start that is not written down might happen twice
-                raise CannotStart(no_journal)
+                raise CannotStart(no_journal, faults.JOURNAL)
             process = self._lodging.start(attempt)
             attempt.counters = open_counters(process)
         except CannotStart as why:
             self._lanes.is_over(attempt)
-            self._record(_not_started(self._next_number(), attempt.key, str(why)))
+            self._record(_not_started(self._next_number(), attempt.key, why))
             return
         self._lanes.has_process(attempt, process)
         self._memory.begin(attempt)
@@ -503,8 +504,11 @@ def _never_ran(number: int, key: Key) -> EndedRecord:
     return EndedRecord(number, *key, "never-ran", None, None, None, None, 0.0, 0.0, 0, "")
 
 
-def _not_started(number: int, key: Key, why: str) -> EndedRecord:
-    return EndedRecord(number, *key, "not-started", None, None, None, time.time(), 0.0, 0.0, 0, why)
+def _not_started(number: int, key: Key, why: CannotStart) -> EndedRecord:
+    said, now = str(why), time.time()
+    return EndedRecord(
+        number, *key, "not-started", None, None, None, now, 0.0, 0.0, 0, said, trouble=why.trouble
+    )
 
 
 def _unwritten(record: EndedRecord, why: str) -> EndedRecord:

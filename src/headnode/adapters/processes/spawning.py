@@ -16,6 +16,8 @@ from headnode.adapters.processes.affinity import bound_to
 from headnode.adapters.processes.limited_start import Files, GroupRefused, LimitRefused, start_limited
 from headnode.adapters.processes.limits import Asked, CannotSet, asked
 from headnode.adapters.processes.private_directories import make, remove
+from headnode.adapters.processes.shortage import SHORT, nothing_is_left, own_limit_is_reached
+from headnode.core.model import faults
 
 SHELL = "/bin/sh"
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -29,6 +31,7 @@ _ANSWERED_AS_USUAL = (
     signal.SIGPIPE,
     signal.SIGXFSZ,
 )
+_OWNERS = (errno.EDQUOT, errno.EACCES, errno.EPERM)  # what the owner of a directory can do to it himself
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NONBLOCK
 
 
@@ -36,7 +39,31 @@ Start = Callable[[str, list[str], dict[str, str], Files], int]
 
 
 class CannotStart(Exception):
-    """Why a program cannot be started; a sentence and what to do."""
+    """Why a program cannot be started: a sentence with what to do, and the trouble in a word of `faults`."""
+
+    def __init__(self, why: str, trouble: str = faults.COMMAND) -> None:
+        super().__init__(why)
+        self.trouble = trouble
+
+
+def _cannot(why: str, trouble: str, error: OSError) -> CannotStart:
+    """Return why something of the job cannot be used; where nothing else can be had either, that is why."""
+    if error.errno in SHORT and nothing_is_left():
+        return _shortage(error)
+    return CannotStart(why, trouble)
+
+
+def _shortage(error: OSError) -> CannotStart:
+    if own_limit_is_reached():
+        return CannotStart(
+            f"no process can be started: {_reason(error)}; the job or its user has reached a limit on this "
+            "node: let it start fewer processes, or raise the limit",
+            faults.PROCESS_LIMIT,
+        )
+    return CannotStart(
+        f"this node cannot start processes: {_reason(error)}; see what uses its processes, files and memory",
+        faults.SHORTAGE,
+    )
 
 
 class Program(NamedTuple):
@@ -97,7 +124,8 @@ def _make(work_directory: str) -> None:
     except OSError as error:
         raise CannotStart(
             f"the private directory {work_directory!r} cannot be made: {_reason(error)}; "
-            "give the task a work directory, or TMPDIR, in which its owner may make one"
+            "give the task a work directory, or TMPDIR, in which its owner may make one",
+            faults.WORK_DIRECTORY,
         ) from None
 
 
@@ -105,9 +133,11 @@ def _enter(program: Program) -> None:
     try:
         os.chdir(program.work_directory)
     except OSError as error:
-        raise CannotStart(
+        raise _cannot(
             f"the work directory {program.work_directory!r} cannot be entered{_on_node(program)}: "
-            f"{_reason(error)}; create it there, or name a directory that the node has: --workdir DIRECTORY"
+            f"{_reason(error)}; create it there, or name a directory that the node has: --workdir DIRECTORY",
+            faults.WORK_DIRECTORY,
+            error,
         ) from None
 
 
@@ -136,9 +166,11 @@ def _open_input(path: str) -> int:
         # Without O_NONBLOCK a pipe that nobody writes to would hold up every task of the job.
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
-        raise CannotStart(
+        raise _cannot(
             f"the standard input {path!r} cannot be read: {_reason(error)}; "
-            "create the file and let its owner read it, or leave standard input out"
+            "create the file and let its owner read it, or leave standard input out",
+            faults.FILES,
+            error,
         ) from None
     return _blocking(file)
 
@@ -147,9 +179,11 @@ def _open_output(path: str, what: str) -> int:
     try:
         return _blocking(os.open(path, _NEW_FILE, 0o666))
     except OSError as error:
-        raise CannotStart(
+        raise _cannot(
             f"the {what} {path!r} cannot be written: {_reason(error)}; "
-            "create its directory and let the owner of the job write there, or name another file"
+            "create its directory and let the owner of the job write there, or name another file",
+            faults.FILES,
+            error,
         ) from None
 
 
@@ -163,8 +197,23 @@ def _open_captured(name: str, output_directory: int) -> int:
     except OSError as error:
         raise CannotStart(
             f"the file for captured output {name!r} cannot be written on this node: {_reason(error)}; "
-            "make room there, or redirect both standard output and standard error"
+            "make room there, or redirect both standard output and standard error",
+            faults.FILES if _takes_files(output_directory) else faults.CAPTURED_OUTPUT,
         ) from None
+
+
+def _takes_files(directory: int) -> bool:
+    """Whether a directory takes another file, or only its owner is to blame that it does not.
+
+    What is in it is the owner's: links of his may lead anywhere, and say nothing of the node.
+    """
+    name = f".probe-{os.getpid()}"
+    try:
+        os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=directory))
+        os.unlink(name, dir_fd=directory)
+    except OSError as error:
+        return error.errno in _OWNERS
+    return True
 
 
 def _make_directories(name: str, output_directory: int) -> None:
@@ -198,10 +247,14 @@ def _start(program: Program, files: Files, entrances: Sequence[int]) -> int:
         try:
             return start(path, program.argv, program.environment, files)
         except OSError as error:
-            if error.errno != errno.ENOEXEC:
+            if error.errno in SHORT and nothing_is_left():
+                raise _shortage(error) from None
+            if error.errno not in (errno.ENOEXEC, *SHORT):
                 raise
-        # A script that does not name its interpreter: as every shell does.
-        return start(SHELL, [SHELL, path, *program.argv[1:]], program.environment, files)
+            # A script that does not name its interpreter, as every shell does; or there is enough again.
+            script = error.errno == errno.ENOEXEC
+        argv = [SHELL, path, *program.argv[1:]] if script else program.argv
+        return start(SHELL if script else path, argv, program.environment, files)
     except OSError as error:
         raise CannotStart(_why_not(program, path, error)) from None
     except ValueError as error:  # a zero byte in an argument or a variable
@@ -218,13 +271,13 @@ def _with_limits(limits: tuple[Asked, ...], entrances: Sequence[int]) -> Start:
     try:
         wanted = asked(limits)
     except CannotSet as why:
-        raise CannotStart(str(why)) from None
+        raise CannotStart(str(why), faults.LIMITS) from None
 
     def start(path: str, argv: list[str], environment: dict[str, str], files: Files) -> int:
         try:
             return start_limited(path, argv, environment, files, wanted, _ANSWERED_AS_USUAL, entrances)
         except LimitRefused as why:
-            raise CannotStart(str(why)) from None
+            raise CannotStart(str(why), faults.LIMITS) from None
 
     return start
 

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from headnode.adapters.processes.job_journal import Key
+from headnode.apps.agent.herd import trouble_of
 from headnode.apps.agent.node_filters import ask_filter
 from headnode.apps.agent.visits import Visits
 from headnode.core.launching.node_filters import JOB_TASK_START, TASK_START, Asked, Filtered
 from headnode.core.lifecycle.events import Place
+from headnode.core.model import faults
 from headnode.core.model.errors import Unavailable
 from headnode.core.model.quantities import JobId
 
@@ -25,7 +27,7 @@ class Owner(Protocol):
     def passed(self, job: JobId, key: Key, place: Place, filtered: Filtered) -> None:
         """A task may start, as its filter wants it."""
 
-    def refused(self, job: JobId, key: Key, why: str) -> None:
+    def refused(self, job: JobId, key: Key, why: str, trouble: str) -> None:
         """A task may not start."""
 
 
@@ -88,7 +90,7 @@ class Filtering:
             found = await self._asked(job, asked)
         except (OSError, Unavailable) as error:
             if self.take_back(job, key):
-                self._owner.refused(job, key, str(error))
+                self._owner.refused(job, key, str(error), trouble_of(error))
             return
         if self.take_back(job, key):
             self._owner.passed(job, key, place, found)
@@ -117,4 +119,5 @@ class Filtering:
         log.error("filters of job %d came to nothing", job, exc_info=error)
         for key, _ in candidates:
             if self.take_back(job, key):
-                self._owner.refused(job, key, "the agent of the node could not ask its filters; see its log")
+                why = "the agent of the node could not ask its filters; see its log"
+                self._owner.refused(job, key, why, faults.NODE_FILTERS)

@@ -10,7 +10,8 @@ from headnode.adapters.nodes import messages as m
 from headnode.adapters.nodes.framing import frame
 from headnode.adapters.processes.job_journal import EndedRecord, Key, Story
 from headnode.adapters.processes.told import ToldLaunchesOver
-from headnode.core.model.errors import BadRequest
+from headnode.core.model import faults
+from headnode.core.model.errors import BadRequest, Unavailable
 from headnode.core.model.quantities import Instant, JobId, Seconds
 
 
@@ -91,7 +92,13 @@ def result_of(record: EndedRecord) -> m.Result:
         average_memory=record.average_memory,
         bytes_read=record.bytes_read,
         bytes_written=record.bytes_written,
+        trouble=record.trouble,
     )
+
+
+def trouble_of(error: OSError | Unavailable) -> str:
+    """Return in a word of `core.model.faults` why this agent cannot start an attempt."""
+    return error.code if isinstance(error, Unavailable) else faults.AGENT
 
 
 def used_there(said: ToldLaunchesOver) -> m.UsedThere:
@@ -107,8 +114,8 @@ def used_there(said: ToldLaunchesOver) -> m.UsedThere:
     )
 
 
-def made_up(key: Key, kind: Kind, message: str, started: float | None = None) -> m.Result:
+def made_up(key: Key, kind: Kind, message: str, started: float | None = None, trouble: str = "") -> m.Result:
     """Return a result that no shepherd gave."""
     task, instance, attempt = key
     since = None if started is None else Instant(started)
-    return m.Result(task, instance, attempt, kind, message=message, started=since)
+    return m.Result(task, instance, attempt, kind, message=message, started=since, trouble=trouble)

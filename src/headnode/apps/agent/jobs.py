@@ -13,7 +13,7 @@ from headnode.adapters.processes.job_journal import EndedRecord, Key
 from headnode.adapters.processes.launched import outpost_of
 from headnode.adapters.processes.lease import boot_time
 from headnode.apps.agent.filtering import Filtering
-from headnode.apps.agent.herd import Phase, Tended, made_up, result_of, used_there
+from headnode.apps.agent.herd import Kind, Phase, Tended, made_up, result_of, trouble_of, used_there
 from headnode.apps.agent.hook_environment import hook_environment
 from headnode.apps.agent.job import Job
 from headnode.apps.agent.launch_places import LaunchPlaces
@@ -30,6 +30,7 @@ from headnode.apps.agent.visits import Visits
 from headnode.core.launching.environment import TASK_MARKER
 from headnode.core.launching.node_filters import Filtered
 from headnode.core.lifecycle.events import Place
+from headnode.core.model import faults
 from headnode.core.model.errors import Unavailable
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId, Seconds
@@ -198,7 +199,7 @@ class Jobs:
             said = orders.run(message.task, message.place, fresh, self.launching)
         except (OSError, Unavailable) as error:
             for who in fresh:
-                self.refused(job.id, (message.task, *who), str(error))
+                self.refused(job.id, (message.task, *who), str(error), trouble_of(error))
             return
         keys = [(message.task, *who) for who in fresh]
         tended.live.update(dict.fromkeys(keys))
@@ -400,14 +401,14 @@ class Jobs:
             tended, orders = self._ready(job, task)
             said = orders.run_filtered(task, place, (who[0], who[1]), filtered, self.launching)
         except (OSError, Unavailable) as error:
-            self.refused(number, key, str(error))
+            self.refused(number, key, str(error), trouble_of(error))
             return
         tended.live[key] = None
         tended.say(said, [key])
 
-    def refused(self, number: JobId, key: Key, why: str) -> None:
+    def refused(self, number: JobId, key: Key, why: str, trouble: str) -> None:
         """A task cannot start."""
-        self._settle(number, "", 0, made_up(key, "not-started", why))
+        self._settle(number, "", 0, made_up(key, "not-started", why, trouble=trouble))
 
     # What becomes of the shepherds.
 
@@ -461,7 +462,9 @@ class Jobs:
         """
         job = self._job(tended.job)
         job.deaths = 0 if started or why or rebooted else job.deaths + 1
+        trouble = faults.SHEPHERD
         if job.deaths >= MOST_DEATHS:
+            trouble = faults.SHEPHERD_DIED
             why = f"its shepherd on node {self._facts.name} died {job.deaths} times before any task started"
         for key in tended.live:
             if key in started:
@@ -469,7 +472,8 @@ class Jobs:
                 lost = f"node {self._facts.name} rebooted" if rebooted else lost
                 result = made_up(key, "lost", lost, started[key])
             else:
-                result = made_up(key, "not-started" if why else "never-ran", why)
+                kind: Kind = "not-started" if why else "never-ran"
+                result = made_up(key, kind, why, trouble=trouble if why else "")
             self._settle(tended.job, tended.marker, 0, result)
         tended.live = {}
         if job.at_work is None:

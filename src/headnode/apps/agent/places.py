@@ -1,6 +1,7 @@
 """Where an agent keeps things below its state directory."""
 
 import contextlib
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,7 +30,7 @@ class Places:
         try:
             state.mkdir(parents=True, exist_ok=True)
             lock = take(state)
-            self._make()
+            self.restore()
         except OSError as error:
             raise Unavailable(
                 code="agent-state",
@@ -44,10 +45,16 @@ class Places:
             )
         self._lock = lock
 
-    def _make(self) -> None:
+    def restore(self) -> None:
+        """Make the directories that are missing.
+
+        Raises:  OSError.
+        """
         for folder, mode in ((self.jobs, 0o700), (self.run, 0o711), (self.output, 0o711)):
-            folder.mkdir(exist_ok=True)
-            folder.chmod(mode)
+            if not folder.is_dir():
+                folder.mkdir(parents=True, exist_ok=True)
+            if stat.S_IMODE(folder.stat().st_mode) != mode:
+                folder.chmod(mode)
 
     def journal(self, job: JobId, marker: str) -> Path:
         """Return the journal of a shepherd."""
@@ -68,7 +75,12 @@ class Places:
         """
         path = self._opened(opened.job)
         scratch = path.with_suffix(".new")
-        scratch.write_bytes(msgspec.msgpack.encode(opened))
+        data = msgspec.msgpack.encode(opened)
+        try:
+            scratch.write_bytes(data)
+        except FileNotFoundError:  # somebody has removed the directory
+            self.restore()
+            scratch.write_bytes(data)
         scratch.replace(path)
 
     def kept(self) -> Iterator[m.OpenJob]:

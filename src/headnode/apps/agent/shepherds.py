@@ -76,13 +76,24 @@ class Shepherds:
     async def open(self, patience: float) -> None:
         """Start the factory, listen, and find what an earlier agent left; wait for the living to dial."""
         self._factory.start()
-        # A user's shepherd dials as the user; who it is is checked.
-        listener = listen(self._places.socket, 0o666)
-        self._server = await asyncio.start_unix_server(self._accept, sock=listener)
+        await self._listen()
         await self._adopt_all(patience)
         swept = await asyncio.to_thread(cgroups.sweep, time.time())
         if swept:
             log.info("removed empty control groups that were left: %s", " ".join(swept))
+
+    async def _listen(self) -> None:
+        # A user's shepherd dials as the user; who it is is checked.
+        listener = listen(self._places.socket, 0o666)
+        self._server = await asyncio.start_unix_server(self._accept, sock=listener)
+
+    def _listen_again(self) -> None:
+        """Listen anew where somebody has removed the socket; the connections that are there stay."""
+        if self._server is not None and not self._places.socket.exists():
+            self._server.close()
+            task = asyncio.ensure_future(self._listen())
+            self._conversations.add(task)
+            task.add_done_callback(self._conversations.discard)
 
     async def _adopt_all(self, patience: float) -> None:
         for path in self._places.journals():
@@ -117,8 +128,10 @@ class Shepherds:
     def order(self, opened: m.OpenJob, deadline: float | None, grace: float) -> Tended:
         """Order a shepherd for a job.
 
-        Raises:  Unavailable ``factory``.
+        Raises:  Unavailable ``factory``; OSError when the agent's directories cannot be made again.
         """
+        self._places.restore()
+        self._listen_again()
         marker = secrets.token_hex(8)
         journal = self._places.journal(opened.job, marker)
         self._factory.order(

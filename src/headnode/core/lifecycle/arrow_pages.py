@@ -37,7 +37,7 @@ _NODE_NOTE = """
 [the node protocol](03-node-protocol.md).
 
 Whether a node drains is no state of it: `NodeDrained` says when it closes and why, once for each cause (an
-administrator, its health check), and `NodeDrainLifted` takes that back. Both leave every state as it is. A
+administrator, its health check, a fault), and `NodeDrainLifted` takes that back. Both leave every state as it is. A
 node that will close is given only what is surely over by then.
 """
 

@@ -32,6 +32,7 @@ from headnode.core.lifecycle.requests import (
 )
 from headnode.core.lifecycle.reserving import Bookings, admitted, welcomed
 from headnode.core.lifecycle.resuming import request_to_resume, suspension_of
+from headnode.core.lifecycle.start_failures import StartFailures
 from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import Broken, NotFound
 from headnode.core.model.job import JobRequest, JobSpec
@@ -84,6 +85,7 @@ class Cluster:
         self.flows: dict[JobId, Flow] = {}
         self.free: dict[str, list[int]] = {}
         self.holders: dict[str, set[JobId]] = {}
+        self.start_failures = StartFailures()
         self.reduced: set[str] = set()  # nodes of which jobs may hold what is out of service
         self.children: dict[int, set[JobId]] = {}
         self.deadlines: list[tuple[Instant, JobId]] = []

@@ -277,6 +277,7 @@ class Report(msgspec.Struct, frozen=True, gc=False):
     average_memory: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
+    trouble: str = ""  # of one that was not started, in a word of `core.model.faults`
 
 
 class ReportStarted(Command, frozen=True):

@@ -10,10 +10,12 @@ from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.deciding_stops import fail_job
 from headnode.core.lifecycle.events import Ended, Event
+from headnode.core.lifecycle.faulty_nodes import by_failures, by_fault, is_laid_to_node
 from headnode.core.lifecycle.flow import Flow
 from headnode.core.lifecycle.records import JobRecord, LiveInstance, Run
 from headnode.core.lifecycle.retries import task_retries
 from headnode.core.lifecycle.states import JobState, TaskState
+from headnode.core.model.faults import Fault, fault_of
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant
 from headnode.core.model.task import SPECIAL, TaskSpec
@@ -52,18 +54,30 @@ def ended(cluster: Cluster, command: c.ReportEnded, now: Instant) -> list[Event]
         return []
     flow = cluster.flow(record.id)
     judged: dict[tuple[int, int], Ended] = {}
-    for report in command.reports:
-        live = _live(record.run, report.task, report.instance, report.attempt, command.node)
+    faulty: list[Event] = []
+    for said in command.reports:
+        live = _live(record.run, said.task, said.instance, said.attempt, command.node)
         if live is not None:
+            report = _as_job_has_it(cluster, said, command.node)
+            if report is not said and fault_of(said.trouble) is Fault.NODE:
+                faulty = faulty or by_fault(cluster, command.node, said.message, now)
             how = _judge(cluster, flow, record, live, report, command.node)
             judged[report.task, report.instance] = how
     if not judged:
         return []
     over = tuple(judged.values())
     return [
+        *(faulty or by_failures(cluster, record, command.node, over, now)),  # before it is given more
         e.InstancesEnded(at=now, job=record.id, ended=over),
         *_consequences(record, record.run, flow, over, now),
     ]
+
+
+def _as_job_has_it(cluster: Cluster, report: c.Report, node: str) -> c.Report:
+    """Return a report without what the job is not to blame for: what the node did not start never ran."""
+    if report.kind != "not-started" or not is_laid_to_node(cluster, node, report.trouble):
+        return report
+    return msgspec.structs.replace(report, kind="never-ran", message="", trouble="")
 
 
 def _judge(
@@ -96,6 +110,7 @@ def _judge(
         bytes_read=report.bytes_read,
         bytes_written=report.bytes_written,
         nodes=tuple(name for name, _ in live.place) if len(live.place) > 1 else (),
+        trouble=report.trouble,
     )
 
 

@@ -224,6 +224,7 @@ class Ended(msgspec.Struct, frozen=True, array_like=True, gc=False):
     nodes: tuple[str, ...] = ()  # all that it ran on, where there were several
     bytes_read: int = 0
     bytes_written: int = 0
+    trouble: str = ""  # why it could not be started, in a word of `core.model.faults`
 
 
 class InstancesEnded(JobFact, frozen=True, gc=False):
@@ -409,9 +410,9 @@ class NodeResumed(NodeFact, frozen=True, gc=False):
     by: str = ""
 
 
-DrainCause = Literal["asked", "health", "hook", "agent", "report"]
-"""Who lets a node drain: an administrator, its health check, a prolog or an epilog that failed, or the age
-of its agent."""
+DrainCause = Literal["asked", "health", "hook", "agent", "report", "fault", "failures"]
+"""Who lets a node drain: an administrator, its health check, a prolog or an epilog that failed, the age of
+its agent, an impossible report, a fault of its own, or attempts that fail to start there again and again."""
 
 
 class NodeDrained(NodeFact, frozen=True, gc=False):

@@ -62,6 +62,7 @@ def started(cluster: Cluster, event: e.InstancesStarted) -> None:
         wanted = TaskState.ENDING if live.state is TaskState.ENDING else TaskState.RUNNING
         live.state = instance_target(live.state, event, wanted)
         live.started = begun.at
+        cluster.start_failures.started(live.place[0][0], record.owner, event.at)
 
 
 def stopping(cluster: Cluster, event: e.InstancesStopping) -> None:
@@ -88,6 +89,7 @@ def ended(cluster: Cluster, event: e.InstancesEnded) -> None:
         instance_target(live.state, event, _STATES[how.state])
         del progress.live[how.instance]
         flow.vacate(live.place)
+        cluster.start_failures.ended(record.id, record.owner, how, event.at)
         _file(progress, how)
         if progress.made is not None:
             _special_ended(cluster, flow, event, how, live)

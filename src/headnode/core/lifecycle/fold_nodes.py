@@ -81,6 +81,7 @@ def drained(cluster: Cluster, event: e.NodeDrained) -> None:
 def drain_lifted(cluster: Cluster, event: e.NodeDrainLifted) -> None:
     """A node does not close for this cause."""
     known = cluster.node(event.node)
+    cluster.start_failures.forget(event.node)
     _set_drains(cluster, known, _without(known, event.cause))
 
 
@@ -100,6 +101,7 @@ def removed(cluster: Cluster, event: e.NodeRemoved) -> None:
     known = cluster.node(event.node)
     node_target(known.state, event)
     del cluster.nodes[event.node]
+    cluster.start_failures.forget(event.node)
     cluster.look_who_is_served()
     cluster.bookings.look_at(event.node)
     cluster.redraw_nodes.add(event.node)

@@ -237,6 +237,11 @@ class Drain(msgspec.Struct, frozen=True):
     by: str = ""
     force: bool = False  # jobs give up what they hold there
 
+    @property
+    def empties(self) -> bool:
+        """Whether jobs that are there start nothing more, and give back what is idle."""
+        return self.force or self.cause in ("fault", "failures")
+
 
 class NodeRecord(msgspec.Struct):
     """A node and where it is in its life."""
@@ -263,7 +268,7 @@ class NodeRecord(msgspec.Struct):
     @property
     def usable(self) -> int:
         """How many of its processors jobs may keep, those with the lowest numbers."""
-        return 0 if any(drain.force for drain in self.drains) else self.facts.processors
+        return 0 if any(drain.empties for drain in self.drains) else self.facts.processors
 
     def with_settings(self, facts: NodeFacts) -> NodeFacts:
         """Return what its machine says, with what an administrator has set in its place."""

@@ -51,7 +51,7 @@ def view(node: "Node") -> dict[str, str]:
         "Comment": node.get("comment", ""),
         "Reserved": "; ".join(each["says"] for each in node.get("reservations", ())),
         "Oversubscribed": _oversubscribed(node),
-        "Drain": "; ".join(map(_drain, node.get("drains", ()))),
+        "Drain": "; ".join(_drain(node["name"], drain) for drain in node.get("drains", ())),
         "Exclusive": f"held by job {node['exclusive']}" if node["exclusive"] else "",
         "Jobs": ", ".join(map(str, jobs)),
     }
@@ -97,19 +97,23 @@ def _oversubscribed(node: "Mapping[str, Any]") -> str:
     )
 
 
+_STAY = ("hook", "fault", "failures", "report")  # causes that nobody lifts but an administrator
 _BY = {
     "health": "by its health check",
     "hook": "by a hook",
     "agent": "by the age of its agent",
     "report": "by what it reported",
+    "fault": "by a fault of the node",
+    "failures": "because attempts fail to start there",
 }
 
 
-def _drain(drain: "Mapping[str, Any]") -> str:
+def _drain(name: str, drain: "Mapping[str, Any]") -> str:
     who = _BY.get(drain["cause"]) or f"by {drain['by']}"
     said = f"from {instant(drain['closes'])} on, {who}"
     said = f"{said}, by force" if drain.get("force") else said
-    return f"{said}: {drain['reason']}" if drain["reason"] else said
+    said = f"{said}: {drain['reason']}" if drain["reason"] else said
+    return f"{said}; when that is mended: hn node resume {name}" if drain["cause"] in _STAY else said
 
 
 def core_rows(node: "Node") -> list[dict[str, str]]:

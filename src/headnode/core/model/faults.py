@@ -1,0 +1,75 @@
+"""Whose fault it is when a node could not start an attempt: the job's, the node's, or nobody's.
+
+A node names the trouble, and this table says whose fault that is.  A fault of the job fails the attempt.
+With a fault of the node or of nobody the attempt never ran: it is queued again, and that is not counted.
+A node with a fault of its own is drained.
+
+What a user can bring about at will is the job's fault, whatever the system calls it: no job may drain nodes.
+So the paths that a job names are the job's, also on a disk that is broken.
+Standard library only: this is loaded by the shepherd factory.
+Source: Slurm, "slurmctld" and "slurmd": a launch failure of the node requeues the job and drains the node.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+from types import MappingProxyType
+
+
+class Fault(Enum):
+    """Who has to do something before it can be better."""
+
+    JOB = "job"
+    NODE = "node"
+    NOBODY = "nobody"
+
+
+# The job's.
+COMMAND = "command"  # it is not there, is no program, or its arguments are too long
+WORK_DIRECTORY = "work-directory"
+FILES = "files"  # standard input, output and error that the job names, or its user's quota
+LIMITS = "limits"  # resource limits that cannot be set
+PROCESS_LIMIT = "process-limit"  # the user or the job has as many processes as it may have
+FILTER = "node-filter"  # a program of the site refused it
+LAUNCHER = "launcher"  # its user can run no Python here, which mpiexec needs
+SHEPHERD_DIED = "shepherd-died"  # again and again; its user may kill it
+NO_SUCH_USER = "no-such-user"
+OTHER_NUMBER = "other-number"
+OTHER_USER = "other-user"
+# The node's.
+AGENT = "agent"  # its agent cannot write, or open what it needs
+JOURNAL = "journal"  # what is started cannot be written down
+CAPTURED_OUTPUT = "captured-output"
+SHEPHERD = "shepherd"  # it cannot be made, or does not stay alive
+FACTORY = "factory"
+NODE_FILTERS = "node-filters"  # the programs of the site cannot be used here
+SHORTAGE = "shortage"  # no processes, descriptors or memory for anybody
+# Nobody's.
+NOT_OPEN = "not-open"
+NOT_READY = "not-ready"
+
+FAULTS: Mapping[str, Fault] = MappingProxyType(
+    {
+        **dict.fromkeys((COMMAND, WORK_DIRECTORY, FILES, LIMITS, PROCESS_LIMIT), Fault.JOB),
+        **dict.fromkeys((FILTER, LAUNCHER, SHEPHERD_DIED), Fault.JOB),
+        **dict.fromkeys((NO_SUCH_USER, OTHER_NUMBER, OTHER_USER), Fault.JOB),
+        **dict.fromkeys((AGENT, JOURNAL, CAPTURED_OUTPUT, SHORTAGE), Fault.NODE),
+        **dict.fromkeys((SHEPHERD, FACTORY, NODE_FILTERS), Fault.NODE),
+        **dict.fromkeys((NOT_OPEN, NOT_READY), Fault.NOBODY),
+    }
+)
+
+
+TELL_OF_NODE = frozenset(
+    (COMMAND, WORK_DIRECTORY, FILES, LIMITS, LAUNCHER, SHEPHERD_DIED, NO_SUCH_USER, OTHER_NUMBER)
+)
+"""The job's faults that may be the node's: a directory that is not mounted, a program that is missing."""
+
+
+def tells_of_node(trouble: str) -> bool:
+    """Whether a node where this happens again and again, and elsewhere does not, is not as the others are."""
+    return trouble in TELL_OF_NODE
+
+
+def fault_of(trouble: str) -> Fault:
+    """Return whose fault a trouble is; one that is not in the table is the job's, and drains no node."""
+    return FAULTS.get(trouble, Fault.JOB)

@@ -1,0 +1,99 @@
+"""Why a program cannot be started, in the word by which the head knows whose fault that is."""
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headnode.adapters.processes.spawning import CannotStart, Program, spawn
+from headnode.core.model import faults
+
+NOBODY = 65534
+SPAWN = """
+import os, resource, sys
+from headnode.adapters.processes.spawning import CannotStart, Program, spawn
+which, most, user, folder = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+output = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+open(f"{folder}/warm", "w").close()
+if user:
+    os.setgroups([]); os.setresgid(user, user, user); os.setresuid(user, user, user)
+if which >= 0:
+    resource.setrlimit(which, (most, most))
+try:
+    spawn(Program(["/bin/true"], {}, "/", "", "/dev/null", "/dev/null", ""), output)
+    print("started")
+except CannotStart as why:
+    print(why.trouble)
+"""
+
+
+def trouble(folder: Path, which: int = -1, most: int = 0, user: int = 0) -> str:
+    """Return what becomes of a program that is started under a limit, by a process of its own."""
+    words = [sys.executable, "-c", SPAWN, str(which), str(most), str(user), str(folder)]
+    done = subprocess.run(
+        words, capture_output=True, text=True, check=False, env={"PYTHONPATH": ":".join(sys.path)}
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_a_process_without_free_descriptors_is_short_of_them(tmp_path: Path) -> None:
+    assert trouble(tmp_path) == "started"
+    assert trouble(tmp_path, resource.RLIMIT_NOFILE, 4) == faults.SHORTAGE
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_a_user_with_as_many_processes_as_he_may_have_is_not_the_nodes_fault(tmp_path: Path) -> None:
+    assert trouble(tmp_path, user=NOBODY) == "started"
+    assert trouble(tmp_path, resource.RLIMIT_NPROC, 1, NOBODY) == faults.PROCESS_LIMIT
+
+
+def program(**different: object) -> Program:
+    plain = Program(["/bin/true"], {}, "/", "", "", "", "1")
+    return plain._replace(**different)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("what", "word"),
+    [
+        (program(argv=["/no/such/program"]), faults.COMMAND),
+        (program(argv=["no-such-program"]), faults.COMMAND),
+        (program(work_directory="/no/such/directory"), faults.WORK_DIRECTORY),
+        (program(work_directory="/no/such/directory", private=True), faults.WORK_DIRECTORY),
+        (program(stdin="/no/such/file"), faults.FILES),
+        (program(stdout="/no/such/directory/file"), faults.FILES),
+        (program(limits=(("nofile", 10**18, 10**18),)), faults.LIMITS),
+    ],
+)
+def test_what_a_job_names_is_the_jobs_fault(tmp_path: Path, what: Program, word: str) -> None:
+    output = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with pytest.raises(CannotStart) as refused:
+            spawn(what, output)
+    finally:
+        os.close(output)
+    assert refused.value.trouble == word
+
+
+def test_captured_output_that_has_lost_its_directory_is_the_nodes_fault_and_a_link_of_its_owner_is_not(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "output"
+    folder.mkdir()
+    output = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        (folder / "1").symlink_to("/no/such/directory/file")
+        with pytest.raises(CannotStart) as refused:
+            spawn(program(), output)
+        assert refused.value.trouble == faults.FILES
+        (folder / "1").unlink()
+        folder.rmdir()
+        with pytest.raises(CannotStart) as refused:
+            spawn(program(), output)
+        assert refused.value.trouble == faults.CAPTURED_OUTPUT
+    finally:
+        os.close(output)
