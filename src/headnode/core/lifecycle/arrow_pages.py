@@ -37,8 +37,8 @@ _NODE_NOTE = """
 [the node protocol](03-node-protocol.md).
 
 Whether a node drains is no state of it: `NodeDrained` says when it closes and why, once for each cause (an
-administrator, its health check, a fault), and `NodeDrainLifted` takes that back. Both leave every state as it is. A
-node that will close is given only what is surely over by then.
+administrator, its health check, a fault), and `NodeDrainLifted` takes that back. Both leave every state as it
+is. A node that will close is given only what is surely over by then.
 """
 
 Rows = Mapping[tuple[Any, type], frozenset[Any]]
