@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from headnode.adapters.nodes import messages as m
 from headnode.core.model import bounds as b
+from headnode.core.model.faults import FAULTS
 from headnode.core.model.node_bounds import facts_objection, result_objection, time_objection
 
 
@@ -92,6 +93,7 @@ def _lost(result: m.Result, problem: str) -> m.Result:
 
 
 def _cut(result: m.Result) -> m.Result:
-    if len(result.message) <= b.WORDS.most:
+    known = result.trouble in FAULTS or not result.trouble
+    if len(result.message) <= b.WORDS.most and known:
         return result
-    return replace(result, message=result.message[: b.WORDS.most])
+    return replace(result, message=result.message[: b.WORDS.most], trouble=result.trouble if known else "")
