@@ -123,3 +123,25 @@ def test_a_role_given_by_a_group_counts_at_once(head: RealHead) -> None:
     head.ask("set_params", values={"Operators": f"@{group}"})
     asked = outcomes(head, read_output={"job": job, "task": 1}, cancel_job={"job": job, "force": True})
     assert asked == {"read_output": "not-owner", "cancel_job": "done"}
+
+
+def test_root_prints_no_file_that_the_owner_of_a_job_has_linked_to(head: RealHead) -> None:
+    secret = head.state.parent / "secret"
+    secret.write_text("root's own")
+    secret.chmod(0o600)
+    job = head.submit("echo said", terms={"user": "nobody"}, workdir="/")
+    assert head.wait(job)["state"] == "Finished"
+    kept = head.ask("output", job=job, task=1)["kept"]
+
+    def printed() -> "subprocess.CompletedProcess[str]":
+        command = [sys.executable, "-m", "headnode.apps.cli", "--state", f"{head.state}/", "task", "output"]
+        return subprocess.run(
+            [*command, f"{job}.1"], capture_output=True, text=True, timeout=PATIENCE, check=False
+        )
+
+    assert printed().stdout == "said\n"
+    assert as_nobody("ln", "-sf", str(secret), kept).returncode == 0
+    refused = printed()
+    assert refused.returncode != 0
+    assert "root's own" not in refused.stdout
+    assert "cannot be read" in refused.stderr

@@ -21,12 +21,12 @@ import sys
 import traceback
 from typing import Any, NoReturn
 
+from headnode.adapters.files.opening import open_plain
 from headnode.adapters.processes import cgroups, limits
 from headnode.adapters.processes.file_passing import keep_only
 from headnode.adapters.processes.grooming import be_groom
 from headnode.adapters.processes.hierarchies import Hierarchies
 from headnode.adapters.processes.job_journal import Header, Writer
-from headnode.adapters.processes.opening import open_plain
 from headnode.adapters.processes.shepherd import Shepherd
 from headnode.adapters.processes.task_groups import Groups
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from headnode.adapters.files.opening import open_named
 from headnode.apps.cli.everywhere_output import Report
 from headnode.apps.client.client import Client
 from headnode.apps.client.conversation import MOST_INPUT, in_text, out_of_text
@@ -112,11 +113,11 @@ def input_of(name: str | None) -> Iterator[int | None]:
         return
     if name != "-":
         try:
-            file = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
+            file = open_named(name)
         except OSError as error:
             raise BadRequest(
                 code="stdin",
-                what=f"{name!r} cannot be read: {os.strerror(error.errno or 0)}",
+                what=f"{name!r} cannot be read: {error.strerror or error}",
                 fix="name another",
             ) from None
         try:

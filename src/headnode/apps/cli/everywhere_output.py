@@ -4,11 +4,13 @@ Source:  HPC Pack, clusrun: the line before each block and the summary are what 
 """
 
 import json
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from headnode.adapters.files.opening import open_plain
 from headnode.core.model.errors import BadRequest
 
 _RULE = "-" * 26
@@ -190,7 +192,8 @@ class Files:
         Raises:  BadRequest ``outputdir``.
         """
         try:
-            with (self._folder / f"{node}.txt").open("ab" if node in self._made else "wb") as file:
+            flags = os.O_WRONLY | os.O_CREAT | (os.O_APPEND if node in self._made else os.O_TRUNC)
+            with os.fdopen(open_plain(str(self._folder / f"{node}.txt"), flags), "wb") as file:
                 file.write(data)
         except OSError as error:
             raise self._trouble(error) from None

@@ -2,10 +2,11 @@
 
 Source:  HPC Pack ``job`` command: ``!!``, CCP_PREVIOUS_JOB_ID, CCP_NO_JOB_ID.
 """
-# ruff: noqa: PTH103, PTH108, PTH110, PTH117, PTH118, PTH123, PTH208 (pathlib costs 6 ms of every submit)
+# ruff: noqa: PTH110, PTH117, PTH118, PTH123 (pathlib costs 6 ms of every submit)
 
 import os
 
+from headnode.adapters.files.opening import make_own_directory, open_below, open_own_directory
 from headnode.apps.client.where import user_state_home
 
 TYPE_CHECKING = False
@@ -17,16 +18,25 @@ def remember(job: int, environ: "Mapping[str, str]" = os.environ, shell: int | N
     """Keep `job` as the last one of the shell that called us.  Does nothing where CCP_NO_JOB_ID is set."""
     if environ.get("CCP_NO_JOB_ID"):
         return
-    folder = _folder(environ)
-    path = os.path.join(folder, _name(os.getppid() if shell is None else shell))
+    name = _name(os.getppid() if shell is None else shell)
     try:
-        if not os.path.exists(path):
-            os.makedirs(folder, mode=0o700, exist_ok=True)
-            _forget_ended_shells(folder)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(str(job))
+        folder = make_own_directory(_folder(environ))
+        try:
+            _write(folder, name, str(job))
+        finally:
+            os.close(folder)
     except OSError:
         return  # the job is made; a full or read-only disk must not make it look as if it were not
+
+
+def _write(folder: int, name: str, job: str) -> None:
+    try:
+        file = open_below(folder, name, os.O_WRONLY | os.O_TRUNC)
+    except FileNotFoundError:
+        _forget_ended_shells(folder)
+        file = open_below(folder, name, os.O_WRONLY | os.O_CREAT, 0o600)
+    with os.fdopen(file, "w", encoding="utf-8") as opened:
+        opened.write(job)
 
 
 def recall(environ: "Mapping[str, str]" = os.environ, shell: int | None = None) -> int:
@@ -43,10 +53,14 @@ def recall(environ: "Mapping[str, str]" = os.environ, shell: int | None = None) 
 
 
 def _kept(environ: "Mapping[str, str]", shell: int | None) -> str:
-    path = os.path.join(_folder(environ), _name(os.getppid() if shell is None else shell))
+    name = _name(os.getppid() if shell is None else shell)
     try:
-        with open(path, encoding="utf-8") as file:
-            return file.read(20)
+        folder = open_own_directory(_folder(environ))
+        try:
+            with os.fdopen(open_below(folder, name), encoding="utf-8") as file:
+                return file.read(20)
+        finally:
+            os.close(folder)
     except OSError:
         return ""
 
@@ -67,7 +81,7 @@ def _name(shell: int) -> str:
     return f"{shell}-{started}"
 
 
-def _forget_ended_shells(folder: str) -> None:
+def _forget_ended_shells(folder: int) -> None:
     for name in os.listdir(folder):
         if not os.path.exists(f"/proc/{name.partition('-')[0]}"):
-            os.unlink(os.path.join(folder, name))
+            os.unlink(name, dir_fd=folder)

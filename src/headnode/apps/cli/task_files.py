@@ -1,9 +1,10 @@
 """Reads what tasks write while it grows: files of this machine as the user, those of others by the head."""
-# ruff: noqa: PTH123 (pathlib costs 6 ms)
 
 import os
 import time
 from errno import ENOENT
+
+from headnode.adapters.files.opening import open_named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class LocalFile:
     def pieces(self, start: int) -> "Iterator[tuple[bytes, int]]":
         """Yield pieces from `start` on, each with the offset behind it."""
         try:
-            with open(self._path, "rb") as file:
+            with os.fdopen(open_named(self._path), "rb") as file:
                 size = os.fstat(file.fileno()).st_size
                 file.seek(max(0, size + start) if start < 0 else start if start <= size else 0)
                 while piece := file.read(PIECE):
@@ -87,8 +88,13 @@ class RemoteOutput:
 
 
 def source_of(client: "Client", question: "dict[str, Any]", files: "dict[str, Any]", path: str) -> "Source":
-    """Return where the output at `path` is read, as the head has answered in `files`."""
-    if not (files.get("remote") or client.login) or path == os.devnull:
+    """Return where the output at `path` is read, as the head has answered in `files`.
+
+    Root reads nothing itself: the owner of the job can put a link in place of each of these files.  The agent
+    reads captured output without following links, and other files as the owner of the job.
+    """
+    elsewhere = files.get("remote") or client.login or os.geteuid() == 0
+    if not elsewhere or path == os.devnull:
         return LocalFile(path)
     if path == files["kept"]:
         return RemoteOutput(client, question, path)
@@ -142,7 +148,7 @@ def _copy_from(source: "Source", at: int, write: "Callable[[bytes], object]") ->
 def _unreadable(path: str, trouble: OSError) -> "HeadnodeError":
     from headnode.core.model.errors import Refused
 
-    reason = os.strerror(trouble.errno) if trouble.errno else str(trouble)
+    reason = trouble.strerror or str(trouble)
     return Refused(
         code="no-output",
         what=f"output file {path!r} cannot be read: {reason}",

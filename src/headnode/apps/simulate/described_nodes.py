@@ -4,6 +4,7 @@ In a word: ``100x16:64000,big[01-08]x64`` is 100 nodes of 16 processors and 6400
 eight named nodes of 64 processors.  In a file: tables ``[[nodes]]`` of TOML, which can say more.
 """
 
+import os
 import re
 import tomllib
 from collections.abc import Iterable, Iterator
@@ -13,6 +14,7 @@ from pathlib import Path
 import msgspec
 from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetParseError
 
+from headnode.adapters.files.opening import open_named
 from headnode.apps.simulate.machine import MOST_NODES
 from headnode.core.formats.nearest import nearest
 from headnode.core.model.errors import BadRequest
@@ -61,7 +63,8 @@ def _kind(part: str) -> Kind:
 
 def _tables(path: str) -> Iterator[tuple[str, Kind]]:
     try:
-        document = tomllib.loads(Path(path).read_text("utf-8"))
+        with os.fdopen(open_named(path), encoding="utf-8") as file:
+            document = tomllib.loads(file.read())
     except OSError as trouble:
         raise _bad(
             f"file {path!r} cannot be read: {trouble.strerror or trouble}", "name a TOML file"

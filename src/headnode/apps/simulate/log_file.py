@@ -2,10 +2,11 @@
 
 import gzip
 import lzma
+import os
 import zlib
-from pathlib import Path
 from typing import BinaryIO
 
+from headnode.adapters.files.opening import open_named
 from headnode.core.formats.swf import Fits, Log, read_swf
 from headnode.core.model.errors import BadRequest
 
@@ -31,7 +32,7 @@ def read_log(
 
 def _content(path: str, largest: int) -> bytes:
     try:
-        with Path(path).open("rb") as file:
+        with os.fdopen(open_named(path), "rb") as file:
             content = _unpacked(file, largest + 1)
     except OSError as trouble:
         raise _unreadable(path, trouble.strerror or str(trouble)) from trouble

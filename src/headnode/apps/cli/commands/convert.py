@@ -1,5 +1,8 @@
 """``hn convert``: a job file in another job language, and what became of every word."""
 
+import os
+
+from headnode.adapters.files.opening import open_named, open_plain
 from headnode.apps.cli.command import Command
 from headnode.apps.cli.commands.check import how_asked
 from headnode.apps.cli.job_files import HOW_TO_READ
@@ -15,6 +18,7 @@ if TYPE_CHECKING:
     from headnode.apps.client.client import Client
     from headnode.core.formats.fidelity import Report
 
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 REJECTED = "not-understood"  # the code of what awareness policy Reject refuses
 
 
@@ -77,7 +81,7 @@ def _write_files(directory: str, files: "Sequence[tuple[str, bytes]]") -> "list[
     try:
         place.mkdir(parents=True, exist_ok=True)
         for name, text in files:
-            with (place / name).open("xb") as file:
+            with os.fdopen(open_plain(str(place / name), _NEW), "wb") as file:
                 file.write(text if text.endswith(b"\n") else text + b"\n")
     except (OSError, ValueError) as trouble:
         what = f"the jobs cannot be written into {directory!r}: {trouble}"
@@ -112,12 +116,14 @@ def _save(path: str, report: "dict[str, Any]") -> None:
     Raises:  BadRequest ``report-file``.
     """
     import json
-    from pathlib import Path
 
     from headnode.core.model.errors import BadRequest
 
     try:
-        Path(path).write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        with os.fdopen(
+            open_named(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "w", encoding="utf-8"
+        ) as file:
+            file.write(json.dumps(report, indent=2, ensure_ascii=False) + "\n")
     except (OSError, ValueError) as trouble:
         what = f"the report cannot be written to {path!r}: {trouble}"
         raise BadRequest(code="report-file", what=what, fix="name a file you may write") from trouble

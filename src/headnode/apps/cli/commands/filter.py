@@ -1,5 +1,8 @@
 """``hn filter``: which filters the cluster has, and what one of them would do to a job."""
 
+import os
+
+from headnode.adapters.files.opening import open_named
 from headnode.apps.cli.command import FORMAT, Command
 from headnode.apps.cli.options import Option, usage
 from headnode.apps.cli.sheet import Sheet
@@ -78,7 +81,7 @@ def _lines(told: "Mapping[str, Any]") -> "list[str]":
 
 def _text(path: str) -> str:
     try:
-        with open(path, "rb") as file:  # noqa: PTH123 (pathlib costs 6 ms)
+        with os.fdopen(open_named(path), "rb") as file:
             return file.read().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise usage(f"{path} cannot be read: {error}", "name a job file of UTF-8 text") from None

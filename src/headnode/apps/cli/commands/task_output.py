@@ -78,7 +78,7 @@ COMMANDS = (
         ),
         example="hn task output 12.1 --follow",
         notes=(
-            "The file is read as you, on another machine as the user of the job.",
+            "The file is read as you; on another machine, and by root, as the user of the job.",
             "With --json or --quiet its path is printed, not what is in it.",
         ),
     ),

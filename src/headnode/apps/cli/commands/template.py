@@ -1,5 +1,8 @@
 """``hn template``: list, view, export, import and remove what jobs of a kind get and may ask for."""
 
+import os
+
+from headnode.adapters.files.opening import open_named
 from headnode.apps.cli.command import FORMAT, Command
 from headnode.apps.cli.each import for_each
 from headnode.apps.cli.options import Option, usage
@@ -98,7 +101,7 @@ def import_(asked: "Asked", client: "Client", out: "Output") -> int:
 
 def _text(path: str) -> str:
     try:
-        with open(path, "rb") as file:  # noqa: PTH123 (pathlib costs 6 ms)
+        with os.fdopen(open_named(path), "rb") as file:
             return file.read().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise usage(f"{path} cannot be read: {error}", "name a file of UTF-8 text") from None

@@ -1,0 +1,162 @@
+"""Who can change a file that this process runs or believes: its owner, and who may write on the way to it.
+
+What root runs must be writable by root alone, and so must each directory on the way to it, since who may
+write there can put another file in its place.  An ordinary user may also run what is his own.
+"""
+
+import grp
+import os
+import pwd
+import shutil
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+_MOST_LINKS = 40  # as the kernel has it
+_MOST_INTERPRETERS = 4  # one that the first line of another names, as the kernel has it
+_FIRST_LINE = 256  # bytes that the kernel reads of it
+_INTERPRETERS = ("sh", "bash", "dash", "ksh", "zsh", "env", "python", "perl", "ruby", "node", "lua", "tclsh")
+
+
+class Unsafe(Exception):
+    """Why a file must not be used by this process, and what to do; one sentence."""
+
+
+def why_not_run(words: Sequence[str]) -> str:
+    """Return why this process must not run a program with these arguments; empty if it may.
+
+    The program is looked at, the interpreter that its first line names and, if it is itself a known
+    interpreter, the script among its arguments.  Links are followed as the kernel does.
+    """
+    if not words:
+        return "no program is named"
+    try:
+        _check_program(words, _MOST_INTERPRETERS)
+    except (Unsafe, ValueError) as why:
+        return str(why)
+    return ""
+
+
+def why_not_trusted(path: str) -> str:
+    """Return why other users could change a file or a directory; empty if they cannot."""
+    try:
+        _check_path(path)
+    except (Unsafe, ValueError) as why:
+        return str(why)
+    return ""
+
+
+def _check_program(words: Sequence[str], interpreters: int) -> None:
+    program = words[0] if "/" in words[0] else shutil.which(words[0])
+    if program is None:
+        raise Unsafe(f"there is no program {words[0]!r}; write its absolute path")
+    real = _check_path(program)
+    if not stat.S_ISREG(Path(real).stat().st_mode):
+        raise Unsafe(f"{program!r} is no file; name a program")
+    if not os.access(real, os.X_OK, effective_ids=True):
+        raise Unsafe(f"{program!r} is not executable; make it so: chmod +x {program}")
+    if interpreters == 0:
+        return
+    interpreter = _interpreter(real)
+    if interpreter:
+        _check_program(interpreter, interpreters - 1)
+    script = next((word for word in words[1:] if word.startswith("/")), "")
+    if script and _is_interpreter(program) and Path(script).is_file():
+        _check_path(script)
+
+
+def _is_interpreter(program: str) -> bool:
+    name = program.rpartition("/")[2].rstrip("0123456789.")
+    return name in _INTERPRETERS
+
+
+def _interpreter(path: str) -> list[str]:
+    """Return the words behind ``#!`` in the first line of a program; none if there is no such line."""
+    try:
+        with Path(path).open("rb") as file:
+            first = file.read(_FIRST_LINE).partition(b"\n")[0]
+    except OSError:  # a program that may be run and not read
+        return []
+    return os.fsdecode(first[2:]).split(None, 1) if first.startswith(b"#!") else []
+
+
+def _check_path(path: str) -> str:
+    """Walk to a file; return its path without links.
+
+    Raises:  Unsafe, for the first step that another user can change, or that is not there.
+    """
+    whole = path if path.startswith("/") else f"{Path.cwd()}/{path}"
+    steps = [step for step in reversed(whole.split("/")) if step not in ("", ".")]
+    _check_step("/", "/")
+    walked, links = "", _MOST_LINKS
+    while steps:
+        step = steps.pop()
+        if step == "..":
+            walked = walked.rpartition("/")[0]
+            continue
+        here = f"{walked}/{step}"
+        if not stat.S_ISLNK(_check_step(here, path).st_mode):
+            walked = here
+            continue
+        links -= 1
+        target = os.readlink(here)  # noqa: PTH115
+        if links < 0:
+            raise Unsafe(f"{path!r} leads through too many links")
+        steps.extend(part for part in reversed(target.split("/")) if part not in ("", "."))
+        walked = "" if target.startswith("/") else walked
+    _refuse_writers(walked or "/", Path(walked or "/").stat())
+    return walked or "/"
+
+
+def _check_step(here: str, path: str) -> os.stat_result:
+    """Return what is there, if nobody else can change it.
+
+    Raises:  Unsafe.
+    """
+    try:
+        found = os.lstat(here)
+    except OSError as error:
+        missing = "" if here == path else f" ({path!r} leads there)"
+        raise Unsafe(f"{here!r} cannot be looked at: {(error.strerror or '').lower()}{missing}") from None
+    what = "directory" if stat.S_ISDIR(found.st_mode) else "file"
+    if found.st_uid not in (0, os.geteuid()):
+        raise Unsafe(
+            f"{what} {here!r} belongs to user {_name(found.st_uid)}, who could change what "
+            f"{_name(os.geteuid())} runs or believes; chown {_name(os.geteuid())} {here}"
+        )
+    if stat.S_ISLNK(found.st_mode) or (what == "directory" and found.st_mode & stat.S_ISVTX):
+        return found  # nobody can rename or remove what is another's in a sticky directory
+    _refuse_writers(here, found)
+    return found
+
+
+def _refuse_writers(here: str, found: os.stat_result) -> None:
+    """Raise Unsafe if the mode of a file or directory lets others write."""
+    if found.st_mode & stat.S_IWOTH or (found.st_mode & stat.S_IWGRP and not _is_own_group(found.st_gid)):
+        who = "everybody" if found.st_mode & stat.S_IWOTH else f"group {_group(found.st_gid)}"
+        raise Unsafe(f"{here!r} may be changed by {who}; chmod go-w {here}")
+
+
+def _is_own_group(number: int) -> bool:
+    """Whether a group is the private one of this user, with nobody else in it; never for root."""
+    if os.geteuid() == 0:
+        return False
+    try:
+        user, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(number)
+    except KeyError:
+        return False
+    return group.gr_gid == user.pw_gid and group.gr_name == user.pw_name and not group.gr_mem
+
+
+def _name(user: int) -> str:
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return str(user)
+
+
+def _group(number: int) -> str:
+    try:
+        return grp.getgrgid(number).gr_name
+    except KeyError:
+        return str(number)
