@@ -115,4 +115,9 @@ def test_a_program_that_cannot_run_says_why(folder: Path) -> None:
 
 def test_a_directory_that_others_may_write_is_not_trusted(folder: Path) -> None:
     assert why_not_trusted(str(folder)) == ""
-    assert "may be changed by everybody" in why_not_trusted("/tmp")
+    (folder / "open").mkdir()
+    (folder / "open").chmod(0o1777)
+    assert "may be changed by everybody" in why_not_trusted(str(folder / "open"))
+    assert why_not_trusted(str(folder / "open" / "not" / "there")) == ""
+    (folder / "open").chmod(0o777)
+    assert "may be changed by everybody" in why_not_trusted(str(folder / "open" / "not" / "there"))

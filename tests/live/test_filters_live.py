@@ -129,8 +129,10 @@ def test_a_filter_that_does_wrong_fails_the_job_and_is_told_of(tmp_path: Path, t
         assert told in refused.value.what
         assert "'wrong'" in refused.value.what
         assert here.state(1) == "Failed"
-        here.set(SubmissionFilterProgram=str(tmp_path / "nowhere"))
-        with pytest.raises(HeadnodeError, match="could not be found"):
+        gone = here.filter("gone", "exit 0\n")
+        here.set(SubmissionFilterProgram=gone)
+        Path(gone).unlink()
+        with pytest.raises(HeadnodeError, match="could not be run"):
             here.head.submit("true")
 
 

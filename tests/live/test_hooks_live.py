@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from headnode.core.model.errors import HeadnodeError
 from heads import RealHead, real_head
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "hooks"
@@ -57,6 +58,56 @@ def test_a_node_that_cannot_be_made_ready_is_drained_and_the_job_runs_on_another
     assert drain["reason"].endswith("ended with exit code 4: no scratch")
     head.ask("set_params", values={"PrologProgram": None})
     head.ask("resume_node", node=first)
+
+
+def test_a_program_is_set_only_if_it_can_be_run_and_nobody_else_can_change_it(
+    head: RealHead, tmp_path: Path
+) -> None:
+    first, second = (node["name"] for node in head.ask("nodes")["nodes"])
+    open_to_all = tmp_path / "open"
+    open_to_all.write_text("#!/bin/sh\n")
+    open_to_all.chmod(0o777)
+    filters = tmp_path / "site-filters"
+    filters.mkdir(mode=0o755)
+    (filters / "OnTaskStart.sh").symlink_to(open_to_all)
+    wrong = {"no such file": str(tmp_path / "none"), "may be changed by everybody": f"{open_to_all} /scratch"}
+    for why, program in wrong.items():
+        for name in ("SubmissionFilterProgram", "ActivationFilterProgram", "LicenceProgram"):
+            with pytest.raises(HeadnodeError, match=why):
+                head.ask("set_params", values={name: program})
+        for name in ("PrologProgram", "EpilogProgram", "HealthCheckProgram"):
+            with pytest.raises(HeadnodeError, match=f"{name} cannot be set: on {first}, {second}: .*{why}"):
+                head.ask("set_params", values={name: program})
+    with pytest.raises(HeadnodeError, match=r"NodeFilterDirectory cannot be set: .*may be changed by"):
+        head.ask("set_params", values={"NodeFilterDirectory": str(filters)})
+    template = f'name = "Filtered"\nsubmission_filters = "{open_to_all}"\n'
+    with pytest.raises(HeadnodeError, match="may be changed by everybody"):
+        head.ask("set_template", text=template)
+    (tmp_path / "password").write_text("user:secret")
+    (tmp_path / "password").chmod(0o644)
+    with pytest.raises(HeadnodeError, match="can be read by others"):
+        head.ask("set_params", values={"EmailCredentialsFile": str(tmp_path / "password")})
+    assert {each["value"] for each in head.ask("params")["params"] if each["name"].endswith("Program")} == {
+        ""
+    }
+
+
+def test_a_prolog_that_others_can_change_since_it_was_set_is_not_run(head: RealHead, tmp_path: Path) -> None:
+    prolog = tmp_path / "prolog"
+    prolog.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    prolog.chmod(0o755)
+    head.ask("set_params", values={"PrologProgram": str(prolog)})
+    prolog.chmod(0o757)
+    job = head.submit("true")
+    nodes = [node["name"] for node in head.ask("nodes")["nodes"]]
+    head.until(lambda: any(node["state"] == "Drained" for node in head.ask("nodes")["nodes"]))
+    head.ask("set_params", values={"PrologProgram": None})
+    reasons = [drain["reason"] for node in head.ask("nodes")["nodes"] for drain in node["drains"]]
+    assert all(f"{str(prolog)!r} may be changed by everybody" in reason for reason in reasons)
+    for name in nodes:
+        head.ask("resume_node", node=name)
+    assert head.wait(job)["state"] == "Finished"
+    assert not (tmp_path / "ran").exists()
 
 
 def test_the_example_wraps_the_first_task_and_all_others(head: RealHead, tmp_path: Path) -> None:

@@ -145,3 +145,15 @@ def test_root_prints_no_file_that_the_owner_of_a_job_has_linked_to(head: RealHea
     assert refused.returncode != 0
     assert "root's own" not in refused.stdout
     assert "cannot be read" in refused.stderr
+
+
+def test_root_starts_no_head_and_no_agent_in_a_directory_that_a_user_can_replace() -> None:
+    with tempfile.TemporaryDirectory(prefix="headnode-") as home:
+        user = pwd.getpwnam("nobody")
+        os.chown(home, user.pw_uid, user.pw_gid)
+        for program in (["headnode.apps.server"], ["headnode.apps.agent", "--head", f"{home}/head"]):
+            command = [sys.executable, "-m", *program, "--state", f"{home}/state"]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+            assert done.returncode != 0
+            assert f"directory {home!r} belongs to user nobody" in done.stderr, done.stderr
+            assert not (Path(home) / "state").exists()

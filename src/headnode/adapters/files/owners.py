@@ -38,9 +38,15 @@ def why_not_run(words: Sequence[str]) -> str:
 
 
 def why_not_trusted(path: str) -> str:
-    """Return why other users could change a file or a directory; empty if they cannot."""
+    """Return why other users could change a file or a directory; empty if they cannot.
+
+    Of a path that is not there, the part that is there is looked at.
+    """
+    there = path
+    while not os.path.lexists(there):
+        there = str(Path(there).parent)
     try:
-        _check_path(path)
+        _check_path(there, shared=there != path)
     except (Unsafe, ValueError) as why:
         return str(why)
     return ""
@@ -80,8 +86,8 @@ def _interpreter(path: str) -> list[str]:
     return os.fsdecode(first[2:]).split(None, 1) if first.startswith(b"#!") else []
 
 
-def _check_path(path: str) -> str:
-    """Walk to a file; return its path without links.
+def _check_path(path: str, *, shared: bool = False) -> str:
+    """Walk to a file; return its path without links.  `shared`: it may be a sticky directory, as ``/tmp``.
 
     Raises:  Unsafe, for the first step that another user can change, or that is not there.
     """
@@ -104,7 +110,9 @@ def _check_path(path: str) -> str:
             raise Unsafe(f"{path!r} leads through too many links")
         steps.extend(part for part in reversed(target.split("/")) if part not in ("", "."))
         walked = "" if target.startswith("/") else walked
-    _refuse_writers(walked or "/", Path(walked or "/").stat())
+    last = Path(walked or "/").stat()
+    if not shared or not last.st_mode & stat.S_ISVTX:
+        _refuse_writers(walked or "/", last)
     return walked or "/"
 
 

@@ -3,6 +3,7 @@
 They run as the head does, for they keep the books of the whole site; nothing of a user's runs with them.
 """
 
+import asyncio
 import itertools
 import os
 import shutil
@@ -10,6 +11,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
+from headnode.adapters.files.owners import why_not_run
 from headnode.adapters.filters.calling import Call, Returned
 from headnode.adapters.filters.runner import LONGEST_ANSWER
 from headnode.adapters.filters.runner_link import RunnerLink
@@ -36,6 +38,8 @@ class Programs:
 
     async def call(self, call: Call) -> Returned:
         """Run one filter, and return what it said and how it left the job."""
+        if why_not := await asyncio.to_thread(why_not_run, call.filter.program):
+            return Returned(Answer(How.MISSING, words=why_not), call.paper)
         as_json = call.filter.dialect == "native-json"
         paper = f"{self._papers}/job-{call.job}-{next(self._numbers)}.{'json' if as_json else 'xml'}"
         try:

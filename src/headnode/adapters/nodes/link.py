@@ -8,14 +8,19 @@ import msgspec
 
 from headnode.adapters.nodes import messages as m
 from headnode.adapters.nodes.framing import frame
+from headnode.core.model.bounds import WORDS
 from headnode.core.model.errors import Unavailable
 from headnode.core.model.quantities import JobId
 from headnode.core.model.user import User
 
 log = logging.getLogger("headnode.nodes")
 
+TRIAL = 5.0  # seconds that an agent has to look at a program
 PATIENCE = 15.0  # seconds that an agent has for its first message, and for an answer
 MOST_UNREAD = 2 * m.LARGEST_MESSAGE  # bytes that wait for a node that does not read
+
+Question = m.ReadOutput | m.ReadFile | m.ListOutput | m.TryProgram
+Answer = m.OutputRead | m.OutputListed | m.ProgramTried
 
 _encoder = msgspec.msgpack.Encoder()
 
@@ -29,7 +34,7 @@ class Link:
         self.heard = time.monotonic()  # when it said something last
         self.opened: dict[JobId, int] = {}  # the mark of what was said last of each open job
         self._asked = 0
-        self._answers: dict[int, asyncio.Future[m.OutputRead | m.OutputListed]] = {}
+        self._answers: dict[int, asyncio.Future[Answer]] = {}
         self._table = 0  # the number of the table that was asked for last
         self._fresh: set[tuple[int, int, int, int]] | None = (
             None  # attempts that are news since; None: not asked
@@ -126,13 +131,25 @@ class Link:
         if jobs:
             self.send(m.RemoveOutput(jobs=jobs))
 
-    async def _answer_to(
-        self, question: m.ReadOutput | m.ReadFile | m.ListOutput
-    ) -> m.OutputRead | m.OutputListed:
-        answer: asyncio.Future[m.OutputRead | m.OutputListed] = asyncio.get_running_loop().create_future()
+    async def try_program(self, program: str, filters: str) -> str:
+        """Return why the agent cannot run a program or the filters of a directory; empty if it can.
+
+        An agent that does not answer, or is too old, finds nothing wrong.
+        """
+        if self.protocol < m.SINCE[m.TryProgram]:
+            return ""
+        self._asked += 1
+        try:
+            answer = await self._answer_to(m.TryProgram(self._asked, program, filters), TRIAL)
+        except Unavailable:
+            return ""
+        return answer.trouble[: WORDS.most] if isinstance(answer, m.ProgramTried) else ""
+
+    async def _answer_to(self, question: Question, patience: float = PATIENCE) -> Answer:
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._answers[question.number] = answer
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(patience):
                 self.send(question)
                 return await answer
         except TimeoutError:
@@ -140,7 +157,7 @@ class Link:
         finally:
             del self._answers[question.number]
 
-    def answered(self, number: int, message: m.OutputRead | m.OutputListed) -> None:
+    def answered(self, number: int, message: Answer) -> None:
         """Hand an answer to whoever waits for it."""
         waiting = self._answers.get(number)
         if waiting is not None and not waiting.done():

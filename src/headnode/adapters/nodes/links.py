@@ -247,8 +247,8 @@ class NodeLinks:
                     self._hook_failed(message, link)
                 case m.Suspended(job=job, number=number):
                     self._report(c.ReportSuspended(node=link.node, job=job, number=number), link, None)
-                case m.OutputRead(number=number) | m.OutputListed(number=number):
-                    link.answered(number, message)
+                case m.OutputRead() | m.OutputListed() | m.ProgramTried():
+                    link.answered(message.number, message)
                 case m.Launch() | m.LaunchPiece() | m.LaunchTaken() | m.LaunchesOver():
                     self._relay.pass_on(link.node, message, self._cluster())
                 case m.Health(well=well, said=said):

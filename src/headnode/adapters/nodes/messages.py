@@ -176,6 +176,13 @@ class OutputListed(Message, frozen=True):
     jobs: Jobs
 
 
+class ProgramTried(Message, frozen=True):
+    """Agent: why the agent cannot run what `TryProgram` of this number names; empty if it can."""
+
+    number: int
+    trouble: str = ""
+
+
 class Route(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Between which nodes a launched command is told of, and for which attempt; `number` is unique.
 
@@ -483,6 +490,18 @@ class HookHeard(Message, frozen=True):
     hook: str
 
 
+class TryProgram(Message, frozen=True):
+    """Head: may the agent run this program, or the node filters of this directory?  See `ProgramTried`.
+
+    program:  with its arguments as a shell would read them; empty for none
+    filters:  a directory of node filters; empty for none
+    """
+
+    number: int
+    program: str = ""
+    filters: str = ""
+
+
 class Ack(Message, frozen=True):
     """Head: the results with this number are durable; forget them."""
 
@@ -495,7 +514,14 @@ class Goodbye(Message, frozen=True):
     reason: str = ""
 
 
-SINCE: dict[type[Message], int] = {LaunchesOver: 2, HookHeard: 2, ReadFile: 2, ListOutput: 2, RemoveOutput: 2}
+SINCE: dict[type[Message], int] = {
+    LaunchesOver: 2,
+    HookHeard: 2,
+    ReadFile: 2,
+    ListOutput: 2,
+    RemoveOutput: 2,
+    TryProgram: 2,
+}
 """What the head may say only to agents that speak this protocol, or a later one: others would hang up."""
 HOOKS_SINCE = 2
 
@@ -510,6 +536,7 @@ FromAgent = (
     | Suspended
     | OutputRead
     | OutputListed
+    | ProgramTried
     | Launching
     | JobReady
     | HookFailed
@@ -535,6 +562,7 @@ FromHead = (
     | EndLaunched
     | CloseJob
     | HookHeard
+    | TryProgram
     | Ack
     | Goodbye
 )

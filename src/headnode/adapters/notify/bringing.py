@@ -1,5 +1,6 @@
 """Bringing one notice to one address, by mail or to a hook.  It may take many seconds."""
 
+import errno
 import smtplib
 import socket
 import ssl
@@ -10,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from headnode.adapters.files.owners import why_not_trusted
 from headnode.adapters.notify.settings import Ways, host_and_port
 from headnode.adapters.notify.words import document, mail
 from headnode.core.lifecycle.notices import Notice, is_hook, is_mail
@@ -80,9 +82,20 @@ def _send(delivery: Delivery) -> None:
         if ways.encryption == "starttls":
             server.starttls(context=context)
         if ways.credentials:
-            user, _, password = Path(ways.credentials).read_text().strip().partition(":")
+            user, password = _credentials(ways.credentials)
             server.login(user, password)
         server.send_message(mail(delivery.notice, sender, delivery.address))
+
+
+def _credentials(path: str) -> tuple[str, str]:
+    """Return user and password for the mail server.
+
+    Raises:  OSError, also when another user could have written the file.
+    """
+    if why_not := why_not_trusted(path):
+        raise PermissionError(errno.EPERM, why_not)
+    user, _, password = Path(path).read_text(encoding="utf-8").strip().partition(":")
+    return user, password
 
 
 class _NoDetours(urllib.request.HTTPRedirectHandler):

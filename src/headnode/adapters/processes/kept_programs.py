@@ -12,6 +12,7 @@ from typing import BinaryIO
 
 import msgspec
 
+from headnode.adapters.files.owners import why_not_run
 from headnode.adapters.identity.base_environment import base_environment
 from headnode.adapters.processes.site_programs import Ran, how_it_ended
 
@@ -63,6 +64,8 @@ async def run_once(kept: Kept, outcome: Path) -> Ran:
 async def _start(kept: Kept, outcome: Path) -> str:
     """Start a keeper and wait until it has ended; return why it could not be started."""
     try:
+        if why_not := await asyncio.to_thread(why_not_run, shlex.split(kept.program)):
+            return f"{kept.called} {kept.program!r} cannot be run: {why_not}"
         with _said_beforehand(_order(kept, outcome)) as order:
             process = subprocess.Popen(
                 [sys.executable, "-I", "-S", "-c", _KEEPER, str(_SOURCE_ROOT)],

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from headnode.adapters.files.owners import why_not_run
 from headnode.adapters.identity.base_environment import base_environment
 
 
@@ -72,8 +73,11 @@ async def _run(
     """Run a program with these as standard input, output and error; say how it ended."""
     named, (question, output, error) = f"{called} {program!r}", files
     try:
+        words = shlex.split(program)
+        if why_not := await asyncio.to_thread(why_not_run, words):
+            return Ran(trouble=f"{named} cannot be run: {why_not}")
         process = await asyncio.create_subprocess_exec(
-            *shlex.split(program),
+            *words,
             stdin=question, stdout=output.end, stderr=error.end,
             cwd="/", start_new_session=True,
             env={**base_environment(os.geteuid()), **environment},

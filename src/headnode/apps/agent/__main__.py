@@ -2,10 +2,12 @@
 
 import asyncio
 import logging
+import os
 import signal
 import sys
 from collections.abc import Sequence
 
+from headnode.adapters.files.own_places import FILE_MODE_MASK, warn_of_unsafe_code
 from headnode.adapters.processes import hierarchies
 from headnode.apps.agent.agent import Agent
 from headnode.apps.agent.machine import facts_of_this_machine
@@ -21,6 +23,8 @@ def main(argv: Sequence[str]) -> int:
     """Run an agent; return the exit status: 0 ended as told, 1 refused."""
     options = read_options(argv)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    os.umask(FILE_MODE_MASK)
+    warn_of_unsafe_code(log)
     try:
         asyncio.run(_run(options))
     except HeadnodeError as error:

@@ -12,6 +12,7 @@ from headnode.apps.agent.health import HealthCheck
 from headnode.apps.agent.jobs import Jobs
 from headnode.apps.agent.lease import HeldLease
 from headnode.apps.agent.places import Places
+from headnode.apps.agent.program_trials import ProgramTrials
 from headnode.apps.agent.reading import Reading
 from headnode.apps.agent.results import Results
 from headnode.core.launching.output import captured_name
@@ -34,6 +35,7 @@ class Agent:
         self._results = Results(self._head)
         self._jobs = Jobs(places, facts, self._results, self._head.say)
         self._reading = Reading(facts.name, self._jobs.open_file, self._head.say)
+        self._trials = ProgramTrials(self._head.say)
         self._health = HealthCheck(facts.name, self._tell_health)
         self._lease = HeldLease(self._jobs.renew)
         self._leave = asyncio.Event()
@@ -127,6 +129,8 @@ class Agent:
                 self._remove_output(jobs_over)
             case m.Launch() | m.LaunchPiece() | m.LaunchTaken() | m.LaunchesOver() | m.EndLaunched():
                 self._jobs.launching.hear(message)
+            case m.TryProgram():
+                self._trials.start(message)
             case m.CheckHealth(program=program, every=every):
                 self._health.order(program, every)
             case m.Goodbye(reason=reason):

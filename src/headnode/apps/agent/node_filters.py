@@ -2,16 +2,15 @@
 
 import os
 import shlex
-import stat
 from pathlib import Path
 
+from headnode.adapters.files.owners import why_not_run
 from headnode.adapters.processes.site_programs import ask_site_program
 from headnode.core.launching.node_filters import FILTERS, Asked, Filtered, filtered, question, why_exit
 from headnode.core.model.errors import BadRequest, Unavailable
 
 MOST_OUTPUT = 1 << 20  # bytes of a filter's answer
 MOST_WORDS = 500  # characters of its last words that are told
-_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def registered(directory: str) -> dict[str, str]:
@@ -23,31 +22,14 @@ def registered(directory: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for name in FILTERS:
         for path in (folder / f"{name}.sh", folder / name):
-            try:
-                who = path.stat()
-            except FileNotFoundError:
+            if not os.path.lexists(path):
                 continue
-            except OSError as error:
-                raise _unusable(path, f"cannot be looked at: {error.strerror}", "mend it") from None
-            _must_be_ours(path, who)
+            if why_not := why_not_run([str(path)]):
+                raise Unavailable(
+                    code="node-filters", what=f"the node filter {str(path)!r} cannot be run: {why_not}"
+                )
             found.setdefault(name, str(path))
-    if found:
-        try:
-            _must_be_ours(folder, folder.stat())
-        except OSError as error:
-            raise _unusable(folder, f"cannot be looked at: {error.strerror}", "mend it") from None
     return found
-
-
-def _must_be_ours(path: Path, who: os.stat_result) -> None:
-    if who.st_uid not in (0, os.geteuid()) or who.st_mode & _OTHERS_WRITE:
-        raise _unusable(
-            path, "may be written by others", f"let it be root's alone: chown root {path}; chmod go-w {path}"
-        )
-
-
-def _unusable(path: Path, why: str, fix: str) -> Unavailable:
-    return Unavailable(code="node-filters", what=f"the node filter {str(path)!r} {why}", fix=fix)
 
 
 async def ask_filter(path: str, asked: Asked, environment: dict[str, str], patience: float) -> Filtered:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from headnode.adapters.files.own_places import refuse_unsafe_state
 from headnode.adapters.nodes import messages as m
 from headnode.adapters.processes.agent_link import AGENT_SOCKET
 from headnode.adapters.processes.agent_lock import take
@@ -21,14 +22,16 @@ class Places:
         """Make what is missing.
 
         Raises:  Unavailable ``agent-runs`` when another agent lives there, ``agent-state`` when the
-                 directory cannot be used.
+                 directory cannot be used, ``unsafe-state`` when another user can change it.
         """
         self.state = state
         self.jobs, self.run, self.output = state / "jobs", state / "run", state / "output"
         self.log = state / "shepherds.log"
         self.socket = self.run / AGENT_SOCKET
         try:
+            refuse_unsafe_state(state)
             state.mkdir(parents=True, exist_ok=True)
+            refuse_unsafe_state(state)
             lock = take(state)
             self.restore()
         except OSError as error:

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 import msgspec
 
 from headnode.adapters.clock.wall import WallClock
+from headnode.adapters.files.own_places import FILE_MODE_MASK, refuse_unsafe_state, warn_of_unsafe_code
 from headnode.adapters.journal.sqlite import SqliteJournal
 from headnode.adapters.nodes import messages as m
 from headnode.adapters.nodes.links import NodeLinks, welcome
@@ -51,9 +52,13 @@ def main(arguments: list[str]) -> int:
         format="%(asctime)s %(name)s %(levelname)s %(message)s",
         stream=sys.stderr,
     )
+    os.umask(FILE_MODE_MASK)
+    warn_of_unsafe_code(log)
     try:
+        refuse_unsafe_state(options.state)
         options.state.mkdir(parents=True, exist_ok=True)
         options.state.chmod(0o755 if os.geteuid() == 0 else 0o700)
+        refuse_unsafe_state(options.state)
         journal = SqliteJournal(options.state / "journal.db")
         options = _remembered(options)  # not before: a second head must not change what the first has said
     except HeadnodeError as error:

@@ -9,6 +9,7 @@ from headnode.apps.server import answers_nodes as show
 from headnode.apps.server import wishes as w
 from headnode.apps.server.answers_jobs import count_by_state
 from headnode.apps.server.desk import Desk
+from headnode.apps.server.program_trials import try_programs
 from headnode.apps.server.verbs_access import whoami
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.permission import must_administer
@@ -159,6 +160,7 @@ async def set_params(desk: Desk, by: User, wish: w.ParamsWish) -> Object:
     """Set cluster parameters; all of them or, if one is wrong, none."""
     there_are = parameters_with(desk.engine.policies)
     known = [(check_parameter(name, value, there_are), value) for name, value in wish.values.items()]
+    await try_programs(desk, {parameter.name: value for parameter, value in known})
     for parameter, value in known:
         await desk.ask(c.SetParameter(by=by, name=parameter.name, value=value))
     return await params(desk, by, w.Wish())

@@ -4,6 +4,7 @@ from typing import Any
 
 from headnode.apps.server import wishes as w
 from headnode.apps.server.desk import Desk
+from headnode.apps.server.program_trials import try_filters
 from headnode.apps.server.reading import report_json
 from headnode.core.formats.fidelity import Report
 from headnode.core.lifecycle import commands as c
@@ -56,6 +57,7 @@ async def set_template(desk: Desk, by: User, wish: w.SetTemplateWish) -> Object:
         read, report = job_template_xml.read_template(wish.text)
     else:
         read = job_templates.read_template(wish.text)
+    await try_filters(read.submission_filters, read.activation_filters)
     await desk.ask(c.SetTemplate(by=by, template=read))
     return {"template": _object(read), "report": report_json(report)}
 

@@ -57,7 +57,7 @@ def said(answer: Answer, seconds: float) -> str:
         How.ANSWERED: f"exit code {answer.exit_code}",
         How.SIGNALLED: "a signal ended it",
         How.TIMED_OUT: f"no answer within {seconds:g} s",
-        How.MISSING: "it could not be found",
+        How.MISSING: "it could not be run",
         How.BROKEN: "it broke",
     }[answer.how]
     return f"{what}: {answer.words}" if answer.words else what

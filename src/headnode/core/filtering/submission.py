@@ -34,7 +34,7 @@ def failure(of: Filter, answer: Answer, seconds: float) -> str:
             return f"submission filter {of.name!r} timed out: no answer within {seconds:g} s"
         case How.MISSING:
             why = f": {answer.words}" if answer.words else ""
-            return f"submission filter {of.name!r} could not be found{why}"
+            return f"submission filter {of.name!r} could not be run{why}"
         case _:
             return f"submission filter {of.name!r} failed the job: {said(answer, seconds)}"
 
