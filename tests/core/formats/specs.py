@@ -194,6 +194,8 @@ NEW_OF_TASKS = {
     "distribution": st.none() | distributions,
     "resource_limits": limits,
     "private_directory": st.booleans(),
+    "append_output": st.booleans(),
+    "append_error": st.booleans(),
 }
 NEW_OF_JOBS = {
     "description": texts,

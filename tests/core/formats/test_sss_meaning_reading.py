@@ -1,6 +1,8 @@
 """What jobs in SSS documents mean to Headnode."""
 
 import shlex
+from shlex import join
+from xml.sax.saxutils import escape
 
 import pytest
 from msgspec.structs import replace
@@ -286,26 +288,69 @@ def test_a_script_that_cannot_come_along_leaves_no_command_and_is_told() -> None
 
 
 @pytest.mark.parametrize(
-    ("streams", "fields", "command"),
+    ("streams", "fields", "appended"),
     [
         ("<InputFile>i</InputFile><OutputFile>~/o</OutputFile><ErrorFile>e</ErrorFile>",
-         ("i", "$HOME/o", "e"), "/bin/x"),
-        ('<OutputFile>o</OutputFile><ErrorFile redirectList="Merge"></ErrorFile>', ("", "o", "o"), "/bin/x"),
-        ('<OutputFile redirectList="Append">~/my o</OutputFile>', ("", "", ""), "/bin/x >>~/'my o'"),
+         ("i", "$HOME/o", "e"), (False, False)),
+        ('<OutputFile>o</OutputFile><ErrorFile redirectList="Merge"></ErrorFile>',
+         ("", "o", "o"), (False, False)),
+        ('<OutputFile redirectList="Append">~/my o</OutputFile>', ("", "$HOME/my o", ""), (True, False)),
         ('<OutputFile redirectList="Append">o</OutputFile><ErrorFile redirectList="Merge"></ErrorFile>',
-         ("", "", ""), "/bin/x >>o 2>&1"),
+         ("", "o", "o"), (True, True)),
         ('<OutputFile>o</OutputFile><ErrorFile redirectList="Append">e</ErrorFile>',
-         ("", "o", ""), "/bin/x 2>>e"),
+         ("", "o", "e"), (False, True)),
+        ('<OutputFile redirectList="Merge"/><ErrorFile redirectList="Append">e</ErrorFile>',
+         ("", "e", "e"), (True, True)),
         ('<InputFile redirectList="Close"></InputFile><OutputFile redirectList="Close"></OutputFile>',
-         ("", "/dev/null", ""), "/bin/x"),
+         ("", "/dev/null", ""), (False, False)),
     ],
 )  # fmt: skip
-def test_streams_become_files_and_redirections(
-    streams: str, fields: tuple[str, str, str], command: str
+@pytest.mark.parametrize("arguments", ["x; y # z", "echo 'a"])
+def test_streams_are_properties_of_the_task_and_never_text_of_its_command(
+    streams: str, fields: tuple[str, str, str], appended: tuple[bool, bool], arguments: str
 ) -> None:
-    found = task(X + streams)
+    found = task(
+        f"<Executable>/bin/sh</Executable><Arguments>-c {shlex.quote(arguments)}</Arguments>{streams}"
+    )
     assert (found.standard_input, found.standard_output, found.standard_error) == fields
-    assert found.command == command
+    assert (found.append_output, found.append_error) == appended
+    assert found.command == arguments
+
+
+@pytest.mark.parametrize(
+    "where", ['<OutputFile redirectList="Append"/>', '<InputFile redirectList="Append">i</InputFile>']
+)
+def test_appending_to_nothing_is_told(where: str) -> None:
+    assert len(told(X + where, Kind.NOT_SUPPORTED)) == 1
+
+
+@pytest.mark.parametrize(
+    ("executable", "arguments"),
+    [
+        ("/bin/sh", ["-c", "a | b"]),
+        ("/bin/sh", ["-c", "echo -n x"]),  # a built-in, and a program that is another one
+        ("/bin/sh", ["-c", "cd /tmp"]),
+        ("/bin/sh", ["-c", "make all"]),
+        ("/bin/sh", ["-c", "%X%"]),
+        ("/bin/sh", ["-c", "x", "y"]),
+        ("/bin/sh", ["-x", "-c", "y | z"]),
+        ("/usr/bin/env", ["make", "all"]),
+        ("/usr/bin/env", ["cd", "x"]),
+        ("/usr/bin/env", ["-i", "x"]),
+        ("/usr/bin/env", ["A=b", "x"]),
+        ("/usr/bin/env", ["./x y"]),
+    ],
+)
+def test_a_program_is_started_with_the_words_that_are_written(executable: str, arguments: list[str]) -> None:
+    """What Headnode starts for the command is the executable, or what that would start itself."""
+    command = task(
+        f"<Executable>{executable}</Executable><Arguments>{escape(join(arguments))}</Arguments>"
+    ).command
+    words = argv_of(command)
+    if words[:2] == ("/bin/sh", "-c") and words != (executable, *arguments):
+        words = tuple(shlex.split(words[2]))  # quotes that only a shell takes away
+    found_in_path = executable == "/usr/bin/env" and words == tuple(arguments)
+    assert words == (executable, *arguments) or found_in_path
 
 
 def test_simple_properties_have_their_fields() -> None:

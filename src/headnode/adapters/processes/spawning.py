@@ -32,7 +32,8 @@ _ANSWERED_AS_USUAL = (
     signal.SIGXFSZ,
 )
 _OWNERS = (errno.EDQUOT, errno.EACCES, errno.EPERM)  # what the owner of a directory can do to it himself
-_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NONBLOCK
+_OUTPUT = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
+_NEW_FILE = _OUTPUT | os.O_TRUNC
 
 
 Start = Callable[[str, list[str], dict[str, str], Files], int]
@@ -76,6 +77,8 @@ class Program(NamedTuple):
     stdout: str
     stderr: str
     captured: str
+    append_stdout: bool = False  # what the file holds stays, and output is written behind it
+    append_stderr: bool = False
     limits: tuple[Asked, ...] = ()
     private: bool = False  # the work directory is its own: it is made here
 
@@ -152,11 +155,19 @@ def _open_all(program: Program, output_directory: int, opened: list[int]) -> Fil
     captured = _open_captured(program.captured, output_directory) if program.captures else -1
     if captured >= 0:
         opened.append(captured)
-    stdout = _open_output(program.stdout, "standard output") if program.stdout else captured
+    stdout = (
+        _open_output(program.stdout, "standard output", append=program.append_stdout)
+        if program.stdout
+        else captured
+    )
     opened.append(stdout)
     if program.stderr and program.stderr == program.stdout:
         return stdin, stdout, stdout
-    stderr = _open_output(program.stderr, "standard error") if program.stderr else captured
+    stderr = (
+        _open_output(program.stderr, "standard error", append=program.append_stderr)
+        if program.stderr
+        else captured
+    )
     opened.append(stderr)
     return stdin, stdout, stderr
 
@@ -175,9 +186,9 @@ def _open_input(path: str) -> int:
     return _blocking(file)
 
 
-def _open_output(path: str, what: str) -> int:
+def _open_output(path: str, what: str, *, append: bool) -> int:
     try:
-        return _blocking(os.open(path, _NEW_FILE, 0o666))
+        return _blocking(os.open(path, _OUTPUT | os.O_APPEND if append else _NEW_FILE, 0o666))
     except OSError as error:
         raise _cannot(
             f"the {what} {path!r} cannot be written: {_reason(error)}; "

@@ -104,7 +104,8 @@ def run_message(
     `private`: the work directories are to be made before, and removed afterwards.  `bounds` are those of each
     attempt as a whole.
 
-    An item is [instance, attempt, argv, its own variables, work directory, stdin, stdout, stderr, captured].
+    An item is [instance, attempt, argv, its own variables, work directory, stdin, stdout, stderr, captured],
+    and whether its stdout and its stderr are appended to, if one of them is.
     """
     asked = _asked(limits)
     more = [asked, private, bounds] if asked or private or bounds != UNBOUND else []

@@ -205,6 +205,7 @@ class Orders:
 
 def _item(task: int, attempt: tuple[int, int], recipe: Recipe, shared: dict[str, str]) -> list[Any]:
     own = {name: value for name, value in recipe.environment.items() if shared[name] != value}
+    appends = [recipe.append_stdout, recipe.append_stderr]
     return [
         *attempt,
         recipe.argv,
@@ -214,4 +215,5 @@ def _item(task: int, attempt: tuple[int, int], recipe: Recipe, shared: dict[str,
         recipe.stdout,
         recipe.stderr,
         captured_name(task, attempt[0]),
+        *(appends if any(appends) else ()),
     ]

@@ -4,8 +4,6 @@ Source: CCS, "Standard job and task options"; HPC Pack parametric sweeps.
 """
 
 import posixpath
-import re
-import shlex
 
 import msgspec
 
@@ -18,19 +16,13 @@ from headnode.core.launching.environment import (
 )
 from headnode.core.launching.expansion import expand_path, expand_percent
 from headnode.core.lifecycle.events import Place
+from headnode.core.model.command_lines import SHELL as SHELL
+from headnode.core.model.command_lines import argv_of as argv_of
 from headnode.core.model.sweep import substitute
 from headnode.core.model.task import TaskSpec, TaskType
 
-SHELL = "/bin/sh"
 TEMPORARY = "/tmp"  # noqa: S108 - where directories of tasks are made; who makes one there must find none
 _MARKER_LENGTH = 8  # of the shepherd's marker: enough to tell two heads on one machine apart
-
-_SHELL_CHARACTERS = re.compile(r"[|&;<>()$`\\*?\[#~{}!\n]")
-_ASSIGNMENT = re.compile(r"\s*[A-Za-z_][A-Za-z0-9_]*=")
-_SHELL_WORDS = frozenset(
-    """. : alias bg break case cd command continue eval exec exit export fg for getopts hash if jobs read
-    readonly return set shift times trap type ulimit umask unalias unset until wait while""".split()  # noqa: SIM905
-)
 
 
 class Recipe(msgspec.Struct, frozen=True):
@@ -43,6 +35,8 @@ class Recipe(msgspec.Struct, frozen=True):
     stdout: str
     stderr: str
     private: bool = False  # the work directory is to be made, and removed when the attempt is over
+    append_stdout: bool = False  # what the file holds already stays before what is written
+    append_stderr: bool = False
 
 
 class Preparation:
@@ -65,14 +59,23 @@ class Preparation:
             work_directory = self._private(work_directory, variables)
         work_directory = work_directory or around.home
         variables["CCP_WORKDIR"] = variables["CCP_MPI_WORKDIR"] = work_directory
-        files = [
+        stdin, stdout, stderr = (
             self._path(name, instance, work_directory, variables)
             for name in (task.standard_input, task.standard_output, task.standard_error)
-        ]
-        variables["CCP_STDIN"], variables["CCP_STDOUT"], variables["CCP_STDERR"] = files
+        )
+        variables.update(CCP_STDIN=stdin, CCP_STDOUT=stdout, CCP_STDERR=stderr)
         command = expand_percent(self._swept(task.command, instance), variables)
-        private = task.private_directory
-        return Recipe(argv_of(command), variables, work_directory, files[0], files[1], files[2], private)
+        return Recipe(
+            argv_of(command),
+            variables,
+            work_directory,
+            stdin,
+            stdout,
+            stderr,
+            private=task.private_directory,
+            append_stdout=task.append_output,
+            append_stderr=task.append_error,
+        )
 
     def _private(self, parent: str, variables: dict[str, str]) -> str:
         """Return the directory of one attempt: below the task's, or where temporary files go."""
@@ -95,19 +98,3 @@ def recipe(
 ) -> Recipe:
     """Return the recipe of one attempt of one instance of task `number`."""
     return Preparation(around, number, task, place).recipe(instance, attempt)
-
-
-def argv_of(command: str) -> tuple[str, ...]:
-    """Split a command line; one that needs a shell is handed to ``/bin/sh -c`` whole.
-
-    >>> argv_of("prog 'one two' 3"), argv_of("a | b"), argv_of("exit 3")
-    (('prog', 'one two', '3'), ('/bin/sh', '-c', 'a | b'), ('/bin/sh', '-c', 'exit 3'))
-    """
-    through_shell = (SHELL, "-c", command)
-    if _SHELL_CHARACTERS.search(command) or _ASSIGNMENT.match(command):
-        return through_shell
-    try:
-        words = shlex.split(command)
-    except ValueError:  # a quote without its partner: the shell says so in the output of the task
-        return through_shell
-    return through_shell if not words or words[0] in _SHELL_WORDS else tuple(words)

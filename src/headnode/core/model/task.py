@@ -69,6 +69,8 @@ class TaskSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     standard_input: str = ""
     standard_output: str = ""
     standard_error: str = ""
+    append_output: bool = False  # keep what the file of standard output holds, and write behind it
+    append_error: bool = False
     work_directory: str = ""
     private_directory: bool = False  # each instance starts in a new one of its own, removed when it is over
     required_nodes: tuple[str, ...] = ()

@@ -258,6 +258,18 @@ TASK_ROWS = by_key(
         example="out.***.txt",
     ),
     Row(key="stderr", value=TEXT, fields=("standard_error",), help="file for standard error"),
+    Row(
+        key="append_stdout",
+        value=FLAG,
+        fields=("append_output",),
+        help="write behind what the file for standard output holds; else the file is emptied first",
+    ),
+    Row(
+        key="append_stderr",
+        value=FLAG,
+        fields=("append_error",),
+        help="write behind what the file for standard error holds",
+    ),
     Row(key="exclusive", value=FLAG, help="no other task on the node of this one"),
     *_needs("the task"),
     Row(

@@ -8,11 +8,16 @@ import shlex
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from headnode.core.formats.grid.command_lines import SHELL, join, with_directory
+from headnode.core.formats.grid.command_lines import join, with_directory
+from headnode.core.model.command_lines import SHELL, argv_of
+
+ENV = "/usr/bin/env"
+"""The program that looks for another one in PATH, as Headnode does for a command without a slash."""
 
 LONGEST_SCRIPT = 100_000  # characters; a system takes 128 KB in one argument
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _VARIABLE = re.compile(r"%[A-Za-z_][A-Za-z0-9_.()]*%")
+_PLAIN_PROGRAM = re.compile(r"[\w+.,@][\w+.,:@-]*", re.ASCII)  # neither an option nor a variable
 _SHEBANG = re.compile(r"#!\s*(\S+)(?:[ \t]+(\S+))?")
 
 _PLAIN_WORDS = re.compile(r"[\w@%+=:,./ \t-]*", re.ASCII)  # without a sign that a shell knows
@@ -56,8 +61,9 @@ def program_of(executable: str, arguments: str, shell: str, scripts: Mapping[str
     if not executable:
         lost = "Arguments or Shell without an Executable: there is no command" if words or shell else ""
         return Program("", lost=lost)
-    if not shell and (executable, words[:1], len(words)) == (SHELL, ["-c"], 2) and _is_for_shell(words[1]):
-        return Program(words[1])
+    own = "" if shell else _own_line(executable, words)
+    if own:
+        return Program(own)
     line = _path(with_directory(executable))
     if words:
         line = f"{line} {join(words)}"
@@ -70,9 +76,23 @@ def program_of(executable: str, arguments: str, shell: str, scripts: Mapping[str
     return Program(line, changed=changed)
 
 
+def _own_line(executable: str, words: list[str]) -> str:
+    """Return the command line that starts exactly these words, where Headnode calls the shell or PATH itself.
+
+    That is ``/bin/sh -c TEXT`` where it would hand the text to that shell, and ``/usr/bin/env PROGRAM`` where
+    it would look for the program in PATH.  "" for all else.
+    """
+    if executable == SHELL and len(words) == 2 and words[0] == "-c":
+        return words[1] if _is_for_shell(words[1]) else ""
+    if executable != ENV or not words or "/" in words[0] or not _PLAIN_PROGRAM.fullmatch(words[0]):
+        return ""
+    line = join(words)
+    return line if argv_of(line) == tuple(words) else ""
+
+
 def _is_for_shell(text: str) -> bool:
-    """Whether `text` was a command line of ours, and means here what a shell makes of it."""
-    return bool(text.strip()) and _plain_words(text) is None and not _VARIABLE.search(text)
+    """Whether Headnode would start ``/bin/sh -c text`` for the command line `text`."""
+    return bool(text.strip()) and argv_of(text) == (SHELL, "-c", text) and not _VARIABLE.search(text)
 
 
 def _path(text: str) -> str:
@@ -104,35 +124,34 @@ class Spoken(NamedTuple):
     executable: str
     arguments: str
     lost: str = ""
+    changed: str = ""
 
 
 def spoken(command: str) -> Spoken:
-    """Return Executable and Arguments; what only a shell understands is handed to one.
+    """Return Executable and Arguments of what Headnode starts for a command line.
 
-    >>> spoken("/bin/echo 'a b'")
-    Spoken(executable='/bin/echo', arguments="'a b'", lost='')
+    >>> spoken("/bin/echo 'a b'"), spoken("make all").executable, spoken("a | b").arguments
+    (Spoken(executable='/bin/echo', arguments="'a b'", lost='', changed=''), '/usr/bin/env', "-c 'a | b'")
     """
     if not command.strip():
         return Spoken("", "", "command: it is empty" if command else "")
-    words = _plain_words(command)
-    if words is not None:
-        return Spoken(words[0], join(words[1:]))
-    if command.startswith("~/"):
-        words = _plain_words(f"./{command[2:]}")
-        if words is not None:
-            return Spoken(f"~/{words[0][2:]}", join(words[1:]))
     found = _VARIABLE.search(command)
-    lost = f"command: {found[0]} is not replaced there" if found else ""
-    return Spoken(SHELL, join(["-c", command]), lost)
+    if found:
+        lost = f"command: {found[0]} is not replaced there"
+        return Spoken(SHELL, join(["-c", command]), lost)
+    executable, arguments = _started(command)
+    if program_of(executable, arguments, "", {}).command == command:
+        return Spoken(executable, arguments)
+    return Spoken(executable, arguments, changed="command: what it starts is written another way")
 
 
-def _plain_words(command: str) -> list[str] | None:
-    """Return the words of a line that `join` could have written, and SSS can say; None of any other."""
-    try:
-        words = shlex.split(command)
-    except ValueError:
-        return None
-    if not words or join(words) != command or "/" not in words[0] or words[0] != words[0].strip():
-        return None
-    strange = words[0].startswith(("#", "~/")) or _URL.match(words[0]) or words[:2] == [SHELL, "-c"]
-    return None if strange else words
+def _started(command: str) -> tuple[str, str]:
+    """Return Executable and Arguments of the process that a command line becomes."""
+    words = argv_of(command)
+    if command.startswith("~/") and _PLAIN_WORDS.fullmatch(command[2:]):
+        first, *rest = shlex.split(command)
+        return first, join(rest)
+    strange = words[0] != words[0].strip() or _URL.match(words[0])
+    if "/" not in words[0] or strange:
+        return ENV, join(words)
+    return words[0], join(words[1:])

@@ -105,8 +105,8 @@ MEANINGS: Mapping[str, Meaning] = {
     ),
     "Feature": Meaning(_ACTED, "needs: features that nodes have, or lack; patterns, too", tasks=True),
     "InputFile": Meaning(_ACTED, "standard_input; Close: nothing is read", tasks=True),
-    "OutputFile": Meaning(_ACTED, "standard_output; Append: >> in command; Close: /dev/null", tasks=True),
-    "ErrorFile": Meaning(_ACTED, "standard_error; Append: 2>> in command; Merge: that of output", tasks=True),
+    "OutputFile": Meaning(_ACTED, "standard_output; Append: append_output; Close: /dev/null", tasks=True),
+    "ErrorFile": Meaning(_ACTED, "standard_error; Append: append_error; Merge: that of output", tasks=True),
     "NotificationList": Meaning(_ACTED, "notify_on_start, notify_on_completion, email"),
     "ResourceLimit": Meaning(
         _ACTED, "resource_limits: those that the system keeps for a process; others are kept", tasks=True

@@ -3,10 +3,9 @@
 Source: SSS 3.1.0, "OutputFile", "ErrorFile" and "InputFile", redirectList.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from headnode.core.formats.grid.command_lines import join
 from headnode.core.formats.sss.properties import Property
 from headnode.core.formats.sss.streams import Redirect, Stream
 
@@ -15,10 +14,9 @@ _WITHOUT_EFFECT = (Redirect.FLUSH, Redirect.KEEP)
 
 
 class Streams(NamedTuple):
-    """The fields of a task, what its command ends in, and what is told."""
+    """The fields of a task, and what is told."""
 
-    fields: dict[str, str]
-    ending: str
+    fields: Mapping[str, str | bool]
     translated: tuple[str, ...]
     unsaid: tuple[Stream, ...]
 
@@ -30,40 +28,44 @@ def streams_of(properties: Iterable[Property]) -> Streams:
         return _NONE
     reading, writing, errors = (found.get(name) for name in ("InputFile", "OutputFile", "ErrorFile"))
     told: list[str] = []
-    ends = [_ending(writing, ">>"), _ending(errors, "2>>")]
-    told += [
-        f"{one.name}: Append stands in the command"
-        for one, end in zip((writing, errors), ends, strict=True)
-        if one and end
-    ]
-    output = "" if ends[0] else _path(writing, told)
-    fields = {"standard_input": _input(reading, told), "standard_output": output}
+    output, error = _written(writing, told), _written(errors, told)
     if errors and Redirect.MERGE in errors.redirects:
         told.append("ErrorFile: Merge is the file of the output")
-        fields["standard_error"] = output
-        ends[1] = " 2>&1" if ends[0] else ""
+        error = output
     elif writing and Redirect.MERGE in writing.redirects and not writing.value:
         told.append("OutputFile: Merge is the file of the errors")
-        fields["standard_error"] = "" if ends[1] else _path(errors, told)
-        fields["standard_output"] = fields["standard_error"]
-        ends[0] = ""
-        ends[1] = f"{ends[1]} >&2" if ends[1] else ""
-    else:
-        fields["standard_error"] = "" if ends[1] else _path(errors, told)
-    unsaid = [one for one in found.values() if any(word in one.redirects for word in _WITHOUT_EFFECT)]
-    kept = {name: text for name, text in fields.items() if text}
-    return Streams(kept, "".join(ends), tuple(told), tuple(unsaid))
+        output = error
+    fields: dict[str, str | bool] = {
+        "standard_input": _input(reading, told),
+        "standard_output": output.path,
+        "standard_error": error.path,
+        "append_output": output.append,
+        "append_error": error.append,
+    }
+    kept = {name: value for name, value in fields.items() if value}
+    return Streams(kept, tuple(told), tuple(one for one in found.values() if _is_unsaid(one)))
 
 
-_NONE = Streams({}, "", (), ())
+_NONE = Streams({}, (), ())
 
 
-def _ending(one: Stream | None, sign: str) -> str:
-    """Return the redirection of a shell that appends to a file; "" when nothing is appended."""
-    if one is None or Redirect.APPEND not in one.redirects or not one.value:
-        return ""
-    path = str(one.value)
-    return f" {sign}~/{join([path[2:]])}" if path.startswith("~/") else f" {sign}{join([path])}"
+class _Written(NamedTuple):
+    """A file that is written, and whether what it holds stays."""
+
+    path: str
+    append: bool = False
+
+
+def _written(one: Stream | None, told: list[str]) -> _Written:
+    path = _path(one, told)
+    return _Written(path, bool(path) and one is not None and Redirect.APPEND in one.redirects)
+
+
+def _is_unsaid(one: Stream) -> bool:
+    """Whether a redirection has no effect: flushing, keeping, and appending to what has no name."""
+    if any(word in one.redirects for word in _WITHOUT_EFFECT):
+        return True
+    return Redirect.APPEND in one.redirects and (one.name == "InputFile" or not one.value)
 
 
 def _input(one: Stream | None, told: list[str]) -> str:

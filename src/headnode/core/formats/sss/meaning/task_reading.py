@@ -199,7 +199,7 @@ class TaskReader:
             **streams,
         }
 
-    def _run(self, task: Task, said: Mapping[str, Value], where: str) -> tuple[str, Mapping[str, str]]:
+    def _run(self, task: Task, said: Mapping[str, Value], where: str) -> tuple[str, Mapping[str, str | bool]]:
         """Return the command line of a task, and the fields of its streams."""
         executable, arguments = str(said.get("Executable") or ""), str(said.get("Arguments") or "")
         program = program_of(executable, arguments, str(said.get("Shell") or ""), self._scripts)
@@ -213,7 +213,7 @@ class TaskReader:
             words = ", ".join(one.redirects)
             policy = one.awareness or self._policy
             self._findings.unsupported(policy, where, f"{one.name}: not all of {words}")
-        return program.command + streams.ending if program.command else "", streams.fields
+        return program.command, streams.fields
 
 
 def _is_restartable(*said: Mapping[str, Value]) -> bool:

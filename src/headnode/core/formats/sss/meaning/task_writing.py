@@ -75,6 +75,8 @@ def run_of(task: TaskSpec, where: str, findings: Findings) -> Iterator[Property]
     said = spoken(task.command)
     if said.lost:
         findings.add(Kind.APPROXIMATED, where, said.lost)
+    if said.changed:
+        findings.add(Kind.TRANSLATED, where, said.changed)
     texts = Texts(where, findings)
     for field in SWEPT[1:]:
         texts.path(field, getattr(task, field))
@@ -84,13 +86,28 @@ def run_of(task: TaskSpec, where: str, findings: Findings) -> Iterator[Property]
         ("InitialWorkingDirectory", task.work_directory),
     )
     yield from (Property(name=name, value=text) for name, text in simple if text)
-    merged = bool(task.standard_output) and task.standard_error == task.standard_output
-    files = (("InputFile", task.standard_input), ("OutputFile", task.standard_output))
-    yield from (Stream(name=name, value=text) for name, text in files if text)
-    if merged:
+    yield from _streams(task, where, findings)
+
+
+def _streams(task: TaskSpec, where: str, findings: Findings) -> Iterator[Property]:
+    """Yield the files of a task.  Errors in the file of the output go to the same opened file."""
+    if task.standard_input:
+        yield Stream(name="InputFile", value=task.standard_input)
+    if task.standard_output:
+        append = (Redirect.APPEND,) if task.append_output else ()
+        yield Stream(name="OutputFile", value=task.standard_output, redirects=append)
+    if task.standard_output and task.standard_error == task.standard_output:
         yield Stream(name="ErrorFile", redirects=(Redirect.MERGE,))
+        if task.append_error != task.append_output:
+            what = "append_error: errors go to the file of the output as it is opened"
+            findings.add(Kind.TRANSLATED, where, what)
     elif task.standard_error:
-        yield Stream(name="ErrorFile", value=task.standard_error)
+        append = (Redirect.APPEND,) if task.append_error else ()
+        yield Stream(name="ErrorFile", value=task.standard_error, redirects=append)
+    for field, path in (("append_output", task.standard_output), ("append_error", task.standard_error)):
+        if getattr(task, field) and not path:
+            what = f"{field}: there is no file to write behind"
+            findings.add(Kind.TRANSLATED, where, what)
 
 
 def _texts(task: TaskSpec, value: int) -> TaskSpec:
