@@ -47,6 +47,7 @@ def all_variables() -> set[str]:
     spec = JobSpec(tasks=(TaskSpec(command="x"), TaskSpec(command="x", kind=TaskType.SWEEP, end=3)))
     around = Surroundings(
         state_directory="/state",
+        agent="/run/hn.sock",
         job=JobId(7),
         spec=spec,
         node="n",

@@ -9,7 +9,7 @@ import ssl
 from pathlib import Path
 
 from headnode.adapters.identity.authority import Authority, KeyPair, named_in
-from headnode.adapters.identity.head_name import CLIENT, HEAD_NAME
+from headnode.adapters.identity.head_name import CLIENT, HEAD_NAME, TASKS
 from headnode.adapters.nodes.keeping_alive import keep_alive
 
 HANDSHAKE = 10.0  # seconds that a peer has to show who it is
@@ -23,17 +23,22 @@ def head_side(authority: Authority) -> ssl.SSLContext:
     context.load_cert_chain(authority.head.certificate, authority.head.key)
     context.load_verify_locations(authority.file)
     context.verify_mode = ssl.CERT_OPTIONAL
-    context.set_alpn_protocols([CLIENT])
+    context.set_alpn_protocols([CLIENT, TASKS])
     return context
 
 
-def node_side(authority: Path, own: KeyPair | None = None) -> ssl.SSLContext:
-    """Return how a node dials: the head must be whom `authority` vouches for; `own` shows who we are."""
+def node_side(authority: Path, own: KeyPair | None = None, protocol: str = "") -> ssl.SSLContext:
+    """Return how a node dials: the head must be whom `authority` vouches for; `own` shows who we are.
+
+    `protocol` as in `head_name`; empty: that of nodes.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.load_verify_locations(authority)
     if own is not None:
         context.load_cert_chain(own.certificate, own.key)
+    if protocol:
+        context.set_alpn_protocols([protocol])
     return context
 
 
@@ -56,10 +61,10 @@ def peer_of(writer: asyncio.StreamWriter) -> tuple[str, str] | None:
     return named_in(shown) if shown else None
 
 
-def is_client(writer: asyncio.StreamWriter) -> bool:
-    """Tell whether the one on the other end asked for the protocol of clients."""
+def protocol_of(writer: asyncio.StreamWriter) -> str:
+    """Return the protocol that the other end asked for, as in `head_name`; empty: that of nodes."""
     tls: ssl.SSLObject | None = writer.get_extra_info("ssl_object")
-    return tls is not None and tls.selected_alpn_protocol() == CLIENT
+    return (tls.selected_alpn_protocol() or "") if tls is not None else ""
 
 
 def keep_buffers_small() -> None:

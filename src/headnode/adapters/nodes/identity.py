@@ -9,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from headnode.adapters.identity.authority import KeyPair, fingerprint_of, request_for
+from headnode.adapters.identity.head_name import TASKS
 from headnode.adapters.nodes import messages as m
 from headnode.adapters.nodes.encryption import dial, node_side, stranger_side
 from headnode.adapters.nodes.framing import frame, read_frame
@@ -145,10 +146,20 @@ class Identity:
 
         Raises:  OSError.
         """
+        return await self._dial("")
+
+    async def dial_for_tasks(self) -> Streams:
+        """Return the same for what a task of this node asks the head.
+
+        Raises:  OSError.
+        """
+        return await self._dial(TASKS)
+
+    async def _dial(self, protocol: str) -> Streams:
         belongs = self.membership()
         if belongs is None:
             raise FileNotFoundError(f"this node has not joined: {self._membership} is missing")
-        return await dial(belongs.host, belongs.port, node_side(self._authority, self._own))
+        return await dial(belongs.host, belongs.port, node_side(self._authority, self._own, protocol))
 
 
 async def learn_authority(invitation: Invitation) -> bytes:

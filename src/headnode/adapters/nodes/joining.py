@@ -8,9 +8,10 @@ from collections.abc import Awaitable, Callable, Sequence
 import msgspec
 
 from headnode.adapters.identity.authority import Authority
+from headnode.adapters.identity.head_name import CLIENT, TASKS
 from headnode.adapters.nodes import messages as m
 from headnode.adapters.nodes.arrivals import facts_of, misunderstanding
-from headnode.adapters.nodes.encryption import is_client, peer_of
+from headnode.adapters.nodes.encryption import peer_of, protocol_of
 from headnode.adapters.nodes.framing import frame, read_frame
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle import events as e
@@ -46,17 +47,21 @@ class Door:
         ask: Callable[[c.Command], Awaitable[Sequence[e.Event]]],
         serve_node: ServeNode,
         serve_client: ServeClient,
+        serve_task: ServeNode,
     ) -> None:
         self._authority, self._ask, self._serve_node = authority, ask, serve_node
-        self._serve_client = serve_client
+        self._serve_client, self._serve_task = serve_client, serve_task
         self._strangers = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection until it is over."""
         try:
             node = peer_of(writer)
-            if is_client(writer):
+            protocol = protocol_of(writer)
+            if protocol == CLIENT:
                 await self._let_client_in(reader, writer, node)
+            elif protocol == TASKS:
+                await self._let_task_in(reader, writer, node)
             elif node is not None:
                 await self._serve_node(reader, writer, *node)
             elif self._strangers < MOST_STRANGERS:
@@ -79,6 +84,17 @@ class Door:
                 code="node-as-client", what=f"the certificate of node {node[0]!r} was shown by a client"
             )
         await self._serve_client(reader, writer)
+
+    async def _let_task_in(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, node: tuple[str, str] | None
+    ) -> None:
+        """Serve a user of a node, for whom the node speaks.
+
+        Raises:  NotAllowed ``no-node``.
+        """
+        if node is None:
+            raise NotAllowed(code="no-node", what="somebody without a certificate spoke for a task")
+        await self._serve_task(reader, writer, *node)
 
     async def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer what somebody without a certificate asks, for a while."""

@@ -361,11 +361,12 @@ def _report_of(node: str, message: m.Results) -> c.ReportEnded:
     return c.ReportEnded(node=node, job=message.job, reports=reports)
 
 
-def welcome(cluster: str, heartbeat: float, grace: float, state_directory: str) -> m.Welcome:
+def welcome(cluster: str, heartbeat: float, grace: float, state_directory: str, host: str = "") -> m.Welcome:
     """Return the head's answer to a hello.  `heartbeat` and `grace` in seconds."""
     return m.Welcome(
         cluster=cluster,
         heartbeat=Seconds(heartbeat),
         grace=Seconds(grace),
         state_directory=state_directory,
+        host=host,
     )

@@ -355,6 +355,7 @@ class Welcome(Message, frozen=True):
     state_directory: str = ""  # of the head, when its tasks may reach it there
     far: bool = False  # the head is on another machine: users are known by their names
     now: Instant = Instant(0.0)  # what time the head has; 0: it does not say
+    host: str = ""  # name of the head's machine, for tasks
 
 
 class Hooks(msgspec.Struct, frozen=True, array_like=True, gc=False):

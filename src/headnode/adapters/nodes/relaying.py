@@ -47,7 +47,7 @@ class Relay:
         back = not isinstance(message, m.Launch) and message.back
         sender, other = (route.target, route.first) if back else (route.first, route.target)
         attempt = _Attempt(route.job, route.task, route.instance, route.attempt)
-        place = _place(cluster, attempt)
+        place = place_of(cluster, *attempt)
         problem = _objection(node == sender, place, route)
         if problem:
             log.warning("a message of node %s about a launch of job %d: %s", node, route.job, problem)
@@ -65,7 +65,7 @@ class Relay:
             attempt = _Attempt(live.job, live.task, live.instance, live.attempt)
             if attempt[1:] == BESIDE and self._sessions.here(node, live.job):
                 continue
-            if _place(cluster, attempt):
+            if place_of(cluster, *attempt):
                 self._launched.setdefault(live.job, {}).setdefault(attempt, set()).add(node)
             else:
                 self._say(node, m.EndLaunched(*attempt))
@@ -80,7 +80,7 @@ class Relay:
             self._sessions.keep_only(job, run.places if run is not None else {})
         for job in jobs & self._launched.keys():
             launched = self._launched[job]
-            for attempt in [each for each in launched if not _place(cluster, each)]:
+            for attempt in [each for each in launched if not place_of(cluster, *each)]:
                 for node in sorted(launched.pop(attempt)):
                     self._say(node, m.EndLaunched(*attempt))
             if not launched:
@@ -90,14 +90,14 @@ class Relay:
 _OF_JOBS = (e.InstancesEnded, e.JobEnded, e.JobRequeued, e.JobReturned, e.AllocationLost)
 
 
-def _place(cluster: Cluster, attempt: _Attempt) -> Place:
+def place_of(cluster: Cluster, job: JobId, task: int, instance: int, attempt: int) -> Place:
     """Return the place of an attempt that is live; nothing when it is not."""
-    record = cluster.jobs.get(attempt.job)
+    record = cluster.jobs.get(job)
     run = record.run if record is not None else None
-    if run is None or not 0 < attempt.task <= len(run.tasks):
+    if run is None or not 0 < task <= len(run.tasks):
         return ()
-    live = run.tasks[attempt.task - 1].live.get(attempt.instance)
-    return live.place if live is not None and live.attempt == attempt.attempt else ()
+    live = run.tasks[task - 1].live.get(instance)
+    return live.place if live is not None and live.attempt == attempt else ()
 
 
 def _objection(is_sender: bool, place: Place, route: m.Route) -> str:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 
 from headnode.adapters.nodes import messages as m
+from headnode.adapters.nodes.identity import Identity
 from headnode.adapters.nodes.tables import check_text, digest_of_holdings
 from headnode.adapters.processes.captured import jobs_with_output, read_captured, remove_outputs
 from headnode.adapters.processes.lease import boot_time
@@ -33,7 +34,8 @@ class Agent:
         self._places = places
         self._head = HeadLink(transport, self)
         self._results = Results(self._head)
-        self._jobs = Jobs(places, facts, self._results, self._head.say)
+        dial = transport.dial_for_tasks if isinstance(transport, Identity) else None
+        self._jobs = Jobs(places, facts, self._results, self._head.say, dial)
         self._reading = Reading(facts.name, self._jobs.open_file, self._head.say)
         self._trials = ProgramTrials(self._head.say)
         self._health = HealthCheck(facts.name, self._tell_health)

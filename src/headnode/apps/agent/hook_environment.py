@@ -33,7 +33,7 @@ def hook_environment(here: m.OpenJob, facts: NodeFacts, head: m.Welcome) -> dict
         "HEADNODE_PROJECT": _plain(spec.project),
         "HEADNODE_WORK_DIRECTORY": _plain(directory),
         "CCP_CLUSTER_NAME": head.cluster,
-        "CCP_SCHEDULER": socket.gethostname(),
+        "CCP_SCHEDULER": head.host or socket.gethostname(),
         "CCP_JOBID": str(here.job),
         "CCP_JOBNAME": _plain(spec.name),
         "CCP_JOBTEMPLATE": _plain(spec.template or "Default"),

@@ -12,6 +12,7 @@ from headnode.adapters.processes import told
 from headnode.adapters.processes.job_journal import EndedRecord, Key
 from headnode.adapters.processes.launched import outpost_of
 from headnode.adapters.processes.lease import boot_time
+from headnode.apps.agent.client_door import ClientDoor, Dial
 from headnode.apps.agent.filtering import Filtering
 from headnode.apps.agent.herd import Kind, Phase, Tended, made_up, result_of, trouble_of, used_there
 from headnode.apps.agent.hook_environment import hook_environment
@@ -27,6 +28,7 @@ from headnode.apps.agent.taken import Taken
 from headnode.apps.agent.task_terminals import size_in_words
 from headnode.apps.agent.users import as_here
 from headnode.apps.agent.visits import Visits
+from headnode.apps.agent.way_to_head import WayToHead
 from headnode.core.launching.environment import TASK_MARKER
 from headnode.core.launching.node_filters import Filtered
 from headnode.core.lifecycle.events import Place
@@ -46,14 +48,22 @@ class Jobs:
     """All jobs of this node that are not settled."""
 
     def __init__(
-        self, places: Places, facts: NodeFacts, results: Results, say: Callable[[m.FromAgent], None]
+        self,
+        places: Places,
+        facts: NodeFacts,
+        results: Results,
+        say: Callable[[m.FromAgent], None],
+        dial: Dial | None = None,
     ) -> None:
+        """`dial` returns connections for what tasks ask the head; None: it is on this machine."""
         self._places, self._facts, self._results, self._say = places, facts, results, say
         self._jobs: dict[JobId, Job] = {}
         self._shepherds = Shepherds(places, facts.boot_id, self)
         self._visits = Visits(facts.boot_id, places.jobs, self, self.say)
         self._filtering = Filtering(self._visits, self)
         self.launching = Launching(facts.name, LaunchPlaces(places.state, places.run), self)
+        door = None if dial is None else ClientDoor(facts.name, self, dial)
+        self._way = WayToHead(self.launching.places, door)
         self.head = m.Welcome(cluster="", heartbeat=Seconds(0.0), grace=Seconds(GRACE))
         self.when_empty: Callable[[], None] = lambda: None
         self.taken = Taken()
@@ -66,6 +76,7 @@ class Jobs:
             self._job(opened.job).opened = opened
         await self._shepherds.open(SETTLING)
         await self.launching.open()
+        await self._way.open()
         for number in self._visits.start():
             if self._job(number).opened is None:
                 self._forget_if_over(self._job(number))
@@ -73,6 +84,7 @@ class Jobs:
     async def close(self) -> None:
         """Let go of everything; what runs goes on."""
         self.launching.close()
+        self._way.close()
         self._visits.close()
         await self._shepherds.close()
 
@@ -226,7 +238,7 @@ class Jobs:
         here = as_here(opened, self.name, far=self.head.far)
         tended = job.at_work or self._order_shepherd(job, here)
         if job.orders is None:
-            job.orders = Orders(here, self._facts, self.head, tended.marker)
+            job.orders = Orders(here, self._facts, self.head, tended.marker, self._way)
         if not job.orders.has(task):
             raise Unavailable(code="no-such-task", what=f"job {job.id} has no task {task}")
         return tended, job.orders
@@ -250,6 +262,23 @@ class Jobs:
         job = self._jobs.get(number)
         owner = job.owner_of(key) if job is not None else None
         return None if owner is None else owner.uid
+
+    def attempt_of(self, uid: int, named: str) -> tuple[JobId, Key] | None:
+        """Return the attempt of a user (job.task.instance.attempt), if it may be here, else another of his.
+
+        Whether it runs is for the head to say: what an attempt of another node has launched here is its, too.
+        """
+        words = named.split(".")
+        if len(words) == 4 and all(word.isascii() and word.isdigit() and len(word) < 19 for word in words):
+            number, task, instance, attempt = map(int, words)
+            job = self._jobs.get(JobId(number))
+            if job is not None and any(tended.uid == uid for tended in job.herd.values()):
+                return JobId(number), (task, instance, attempt)
+        for job in self._jobs.values():
+            for tended in job.herd.values():
+                if job.id > 0 and tended.uid == uid and tended.live:
+                    return job.id, next(iter(tended.live))
+        return None
 
     def start_launched(self, launch: m.Launch) -> int:
         """Let the job's shepherd run a command; return its user.

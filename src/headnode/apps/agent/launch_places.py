@@ -51,21 +51,28 @@ class LaunchPlaces:
 
         Raises:  OSError; Unavailable ``launcher``.
         """
-        folder = self._near
-        if uid not in (0, os.geteuid()) and not _all_may_reach(folder):
-            folder = self._far
-            folder.mkdir(mode=0o711, exist_ok=True)
-            folder.chmod(0o711)
+        folder = self.reachable(uid)
         if not (folder / PROGRAM).exists():
             self.install(folder, uid)
         return folder
+
+    def reachable(self, uid: int) -> Path:
+        """Return the directory for tasks of a user.
+
+        Raises:  OSError.
+        """
+        if uid in (0, os.geteuid()) or all_may_reach(self._near):
+            return self._near
+        self._far.mkdir(mode=0o711, exist_ok=True)
+        self._far.chmod(0o711)
+        return self._far
 
     def install(self, folder: Path, uid: int) -> None:
         """Put the launcher there.
 
         Raises:  OSError; Unavailable ``launcher`` when there is no Python that the user can run.
         """
-        pythons = [each for each in _PYTHONS if _all_may_run(each)]
+        pythons = [each for each in _PYTHONS if all_may_run(each)]
         if uid in (0, os.geteuid()):
             pythons.append(sys.executable)
         python = next(iter(pythons), "")
@@ -85,8 +92,8 @@ class LaunchPlaces:
             for each in (package, *package.parents[: len(above)]):
                 each.chmod(0o755)
             _copy(str(module.__file__), package / f"{name}.py")
-        _make_program(folder / TERMINAL, [python, "-I", "-S", "-c", _SIT_DOWN, str(library), str(folder)])
-        _make_program(folder / PROGRAM, [python, "-I", "-S", str(code)])
+        make_program(folder / TERMINAL, [python, "-I", "-S", "-c", _SIT_DOWN, str(library), str(folder)])
+        make_program(folder / PROGRAM, [python, "-I", "-S", str(code)])
 
     def terminal(self, uid: int) -> str:
         """Return the program that runs another one in a terminal which somebody comes to.
@@ -160,21 +167,26 @@ def _copy(file: str, to: Path) -> None:
     scratch.replace(to)
 
 
-def _make_program(path: Path, words: list[str]) -> None:
+def make_program(path: Path, words: list[str]) -> None:
+    """Write a program that everybody can run, which becomes the one of these words with its own arguments.
+
+    Raises:  OSError.
+    """
     scratch = path.with_suffix(".new-program")
     scratch.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', encoding="utf-8")
     scratch.chmod(0o755)
     scratch.replace(path)
 
 
-def _all_may_reach(folder: Path) -> bool:
+def all_may_reach(folder: Path) -> bool:
+    """Tell whether everybody can walk to a directory and into it."""
     return all(each.stat().st_mode & 0o001 for each in (folder, *folder.parents))
 
 
-def _all_may_run(python: str) -> bool:
+def all_may_run(python: str) -> bool:
     """Tell whether everybody can run a Python: all the way to it and to its library."""
     path = Path(python)
     if not python or not path.exists():
         return False
     library = Path(os.__file__) if python == sys.executable else path
-    return all(_all_may_reach(each.parent) for each in (path.absolute(), path.resolve(), library))
+    return all(all_may_reach(each.parent) for each in (path.absolute(), path.resolve(), library))

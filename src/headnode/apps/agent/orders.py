@@ -12,6 +12,7 @@ from headnode.adapters.processes.job_journal import Key
 from headnode.adapters.processes.launched import MARKER as LAUNCHED
 from headnode.adapters.processes.told import run_message
 from headnode.apps.agent.launching import Launching
+from headnode.apps.agent.way_to_head import WayToHead
 from headnode.core.launching.environment import SHEPHERD_MARKER, TASK_MARKER, Surroundings
 from headnode.core.launching.mpi import is_parallel, is_schedulers
 from headnode.core.launching.node_filters import Asked, Filtered
@@ -29,7 +30,11 @@ from headnode.core.model.task import TaskSpec
 class Orders:
     """Knows one job as the head opened it for one shepherd; remembers what the instances of a task share."""
 
-    def __init__(self, opened: m.OpenJob, facts: NodeFacts, head: m.Welcome, marker: str) -> None:
+    def __init__(
+        self, opened: m.OpenJob, facts: NodeFacts, head: m.Welcome, marker: str, way: WayToHead
+    ) -> None:
+        base = base_environment(opened.uid)
+        base["PATH"] = way.path(opened.uid, base["PATH"])
         self._tasks = decode_spec(opened.spec).tasks
         self._uid = opened.uid
         self._around = Surroundings(
@@ -38,8 +43,9 @@ class Orders:
             node=facts.name,
             cluster=head.cluster,
             state_directory=head.state_directory,
-            scheduler=socket.gethostname(),
-            base=base_environment(opened.uid),
+            agent=way.socket(opened.uid),
+            scheduler=head.host or socket.gethostname(),
+            base=base,
             marker=marker,
             previous_job=opened.previous_job,
             parts=opened.parts,

@@ -9,19 +9,12 @@ from pathlib import Path
 from typing import NoReturn
 
 from headnode.apps.cli.background import Started, make_directory
-from headnode.apps.client.where import user_state_home
 from headnode.core.model.errors import Unavailable
 
-SYSTEM_DIRECTORY = "/var/lib/headnode-agent"
 _LOOK = 0.5  # seconds in which an agent that cannot run ends
 _PAUSE = 0.02  # seconds
 
 Settings = Mapping[str, str | None]
-
-
-def usual_directory(environment: Mapping[str, str], uid: int) -> str:
-    """Return where an agent keeps its things when nobody says otherwise."""
-    return SYSTEM_DIRECTORY if uid == 0 else str(Path(user_state_home(environment)) / "headnode-agent")
 
 
 def log_of(directory: str) -> str:

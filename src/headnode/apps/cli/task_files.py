@@ -93,7 +93,7 @@ def source_of(client: "Client", question: "dict[str, Any]", files: "dict[str, An
     Root reads nothing itself: the owner of the job can put a link in place of each of these files.  The agent
     reads captured output without following links, and other files as the owner of the job.
     """
-    elsewhere = files.get("remote") or client.login or os.geteuid() == 0
+    elsewhere = files.get("remote") or not client.state_directory or os.geteuid() == 0
     if not elsewhere or path == os.devnull:
         return LocalFile(path)
     if path == files["kept"]:

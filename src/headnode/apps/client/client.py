@@ -7,7 +7,7 @@ Source:  docs/contracts/01-local-protocol.md, which lists the questions.
 import os
 
 from headnode.apps.client.connection import Connection
-from headnode.apps.client.where import SOCKET_NAME
+from headnode.apps.client.where import SOCKET_NAME, NodeDoor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Client:
     @property
     def login(self) -> "Login | None":
         """What we are known by on the machine of the head; None when that is this one."""
-        return None if isinstance(self.head, str) else self.head
+        return None if isinstance(self.head, str | NodeDoor) else self.head
 
     @property
     def shares_directories(self) -> bool:
@@ -116,18 +116,22 @@ class Client:
 
         Raises:  OSError; HeadnodeError when it is on another machine and is not reached, or knows us not.
         """
-        if self.login is None:
+        if isinstance(self.head, str):
             return Connection.to(os.path.join(self.state_directory, SOCKET_NAME))
+        if isinstance(self.head, NodeDoor):
+            from headnode.apps.client.node_door import enter
+
+            return enter(self.head)
         from headnode.apps.client.secure import connect
 
-        return connect(self.login)
+        return connect(self.head)
 
     def _unavailable(self, trouble: Exception) -> "HeadnodeError":
         from headnode.apps.client.failures import failure_of
 
         connected = self._connection is not None
         self.close()
-        address = self.login.address if self.login is not None else ""
+        address = "" if isinstance(self.head, str) else self.head.address
         return failure_of(trouble, self.state_directory, connected=connected, address=address)
 
 

@@ -13,11 +13,32 @@ if TYPE_CHECKING:
 
     from headnode.apps.client.logins import Login
 
-    Head: TypeAlias = str | Login
+    Head: TypeAlias = "str | Login | NodeDoor"
     """Where a head is: its state directory on this machine, or what we are known by on another."""
 
 SYSTEM_STATE = "/var/lib/headnode"
 SOCKET_NAME = "head.sock"
+
+
+SYSTEM_AGENT = "/var/lib/headnode-agent"
+AGENT_SOCKET = "run/hn.sock"
+
+
+class NodeDoor:
+    """The agent of this machine, which is a node of the head's cluster, and the task that we belong to.
+
+    `task` is job.task.instance.attempt; empty outside of tasks.  `address` is what people call the head.
+    """
+
+    __slots__ = ("address", "socket", "task")
+
+    def __init__(self, socket: str, task: str, address: str) -> None:
+        self.socket, self.task, self.address = socket, task, address
+
+
+def own_agent_directory(environ: "Mapping[str, str]", uid: int) -> str:
+    """Return where an agent started by this user keeps its things when nobody says otherwise."""
+    return SYSTEM_AGENT if uid == 0 else os.path.join(user_state_home(environ), "headnode-agent")
 
 
 def own_state_directory(environ: "Mapping[str, str]", uid: int) -> str:
@@ -48,9 +69,10 @@ def head_to_ask(
 ) -> "Head":
     """Return the head to talk to.
 
-    The first of these that is given counts: `state`, `scheduler`, ``HEADNODE_STATE``, ``CCP_SCHEDULER``.
+    The first of these that is given counts: `state`, `scheduler`, ``HEADNODE_STATE``, ``HEADNODE_AGENT`` (in
+    tasks on joined nodes), ``CCP_SCHEDULER``.
     Else it is the user's own head, or the one of the whole machine when only that one lives; when neither
-    does, the one he has logged in to last.
+    does, the one he has logged in to last; else the one of which this machine is a node.
     Raises:  NotFound ``not-logged-in`` when a head of another machine is named; what `logins` raises.
     """
     if state is not None:
@@ -59,14 +81,43 @@ def head_to_ask(
         return _of_scheduler(scheduler, environ, uid)
     if environ.get("HEADNODE_STATE"):
         return os.path.abspath(environ["HEADNODE_STATE"])
+    if door := _of_task(environ):
+        return door
     if environ.get("CCP_SCHEDULER"):
         return _of_scheduler(environ["CCP_SCHEDULER"], environ, uid)
-    return _of_this_machine(environ, uid) or _logged_in(environ) or own_state_directory(environ, uid)
+    return (
+        _of_this_machine(environ, uid)
+        or _logged_in(environ)
+        or _of_this_node(environ, uid)
+        or own_state_directory(environ, uid)
+    )
+
+
+def _of_task(environ: "Mapping[str, str]") -> NodeDoor | None:
+    """Return the way to the head of the task that this process belongs to; None when none is needed."""
+    socket = environ.get("HEADNODE_AGENT")
+    if not socket:
+        return None
+    return NodeDoor(
+        socket, environ.get("HEADNODE_TASK", ""), environ.get("CCP_SCHEDULER") or "this node's cluster"
+    )
+
+
+def _of_this_node(environ: "Mapping[str, str]", uid: int) -> NodeDoor | None:
+    """Return the way to the head of which this machine is a node; None when it is none."""
+    for directory in (own_agent_directory(environ, uid), SYSTEM_AGENT):
+        socket = os.path.join(directory, AGENT_SOCKET)
+        if os.path.exists(socket):
+            return NodeDoor(socket, "", "this node's cluster")
+    return None
 
 
 def _of_scheduler(name: str, environ: "Mapping[str, str]", uid: int) -> "Head":
     if "/" in name:
         return os.path.abspath(name)
+    of_task = (environ.get("CCP_SCHEDULER", "").lower(), environ.get("CCP_CLUSTER_NAME", "").lower())
+    if name and name.lower() in of_task and (door := _of_task(environ)):
+        return door
     if name.lower() in ("localhost", "", ".", os.uname().nodename.lower()):
         return _of_this_machine(environ, uid) or own_state_directory(environ, uid)
     from headnode.apps.client.logins import login_named

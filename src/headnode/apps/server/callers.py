@@ -1,14 +1,20 @@
 """Who is on the other end of a connection, as he may be known: by the kernel's word, or by his token."""
 
 import asyncio
-from typing import Protocol
+from typing import NamedTuple, Protocol
+
+from msgspec.structs import replace
 
 from headnode.adapters.identity.peer import peer_ids, user_name
 from headnode.adapters.identity.users import Account, account
+from headnode.adapters.nodes.relaying import place_of
 from headnode.apps.server.desk import Desk
 from headnode.apps.server.roles import Roles
+from headnode.core.lifecycle.records import JobRecord
 from headnode.core.lifecycle.tokens import valid
 from headnode.core.model.errors import NotAllowed, NotFound
+from headnode.core.model.node import NodeState
+from headnode.core.model.quantities import JobId
 from headnode.core.model.user import User
 
 
@@ -68,3 +74,59 @@ class TokenCaller:
         """
         valid(self._desk.cluster, self._digest, self._desk.now())
         return self._roles.of(self._account)
+
+
+class Attempt(NamedTuple):
+    """One attempt of an instance, as a node names it; task 0 is what somebody runs beside the tasks."""
+
+    job: JobId
+    task: int
+    instance: int
+    attempt: int
+
+
+class TaskCaller:
+    """A user for whom a node speaks, by an attempt of his that runs there.
+
+    The node says which attempt; who its user is, is what the head knows.  He has no role there: a node that
+    lies is to gain no more than the rights of those whose tasks it runs anyway.
+    """
+
+    near = False
+
+    def __init__(self, desk: Desk, node: str, key: str, attempt: Attempt) -> None:
+        """`key` is the digest of the key that the node has shown.
+
+        Raises:  NotAllowed ``no-task``, as `user` does.
+        """
+        self._desk, self._node, self._key, self.attempt = desk, node, key, attempt
+        self.origin = f"node {node}, task {'.'.join(map(str, attempt))}"
+        self.user()
+
+    def user(self) -> User:
+        """Return who it is, while the attempt runs on the node.
+
+        Raises:  NotAllowed ``no-task``.
+        """
+        record = self._record()
+        known = self._desk.roles.of(Account(record.owner, record.uid, record.gid))
+        return replace(known, administrator=False, operator=False)
+
+    def is_there(self) -> bool:
+        """Whether the node is ours, and has a part in the attempt or in a command beside the tasks."""
+        node = self._desk.cluster.nodes.get(self._node)
+        if node is None or node.key != self._key or node.state is NodeState.PENDING:
+            return False
+        if self.attempt.task == 0:
+            return self._desk.sessions.here(self._node, self.attempt.job)
+        return any(name == self._node for name, _ in place_of(self._desk.cluster, *self.attempt))
+
+    def _record(self) -> JobRecord:
+        record = self._desk.cluster.jobs.get(self.attempt.job)
+        if record is None or not self.is_there():
+            raise NotAllowed(
+                code="no-task",
+                what=f"task {'.'.join(map(str, self.attempt[:3]))} does not run on node {self._node!r}",
+                fix="outside of tasks, log in first: hn token new on the head node; then hn login here",
+            )
+        return record

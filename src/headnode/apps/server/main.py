@@ -6,6 +6,7 @@ import gc
 import logging
 import os
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator
 
@@ -32,6 +33,7 @@ from headnode.apps.server.notifying import Notices
 from headnode.apps.server.old_output import OldOutput
 from headnode.apps.server.options import Options, cluster_name, node_names, nodes_here, read_options
 from headnode.apps.server.retiring import retire_nodes
+from headnode.apps.server.task_door import TaskDoor
 from headnode.apps.server.watching import Several, Watchers
 from headnode.core.lifecycle import commands as c
 from headnode.core.model.errors import HeadnodeError, Unavailable
@@ -120,7 +122,10 @@ class Head:
         self.desk.links, self.desk.sessions = self.links.links, self.links.sessions
         if address := address_to_listen_at(options.state, options.listen):
             clients = ClientDoor(self.desk, self.watchers)
-            self.desk.network = Network(options.state, address, self.inbox, self.links, clients.serve)
+            tasks = TaskDoor(self.desk, self.watchers)
+            self.desk.network = Network(
+                options.state, address, self.inbox, self.links, clients.serve, tasks.serve
+            )
         self._keeper = Keeper(options.state, node_names(options), options.processors)
 
     def _welcome(self) -> m.Welcome:
@@ -130,6 +135,7 @@ class Head:
             settings.number("HeartbeatInterval"),
             settings.number("TaskCancelGracePeriod"),
             str(self._options.state),
+            socket.gethostname(),
         )
 
     def _die(self) -> None:

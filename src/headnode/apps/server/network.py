@@ -9,7 +9,7 @@ from headnode.adapters.identity.authority import Authority
 from headnode.adapters.nodes.descriptors import allow_many
 from headnode.adapters.nodes.encryption import HANDSHAKE, head_side, keep_buffers_small
 from headnode.adapters.nodes.identity import Invitation, read_address
-from headnode.adapters.nodes.joining import Door, ServeClient, digest_of
+from headnode.adapters.nodes.joining import Door, ServeClient, ServeNode, digest_of
 from headnode.adapters.nodes.links import NodeLinks
 from headnode.adapters.nodes.sockets import BACKLOG, quiet_at_the_end
 from headnode.apps.server.inbox import Inbox
@@ -41,7 +41,13 @@ class Network:
     """Listens for nodes and clients of other machines."""
 
     def __init__(
-        self, state: Path, address: str, inbox: Inbox, links: NodeLinks, serve_client: ServeClient
+        self,
+        state: Path,
+        address: str,
+        inbox: Inbox,
+        links: NodeLinks,
+        serve_client: ServeClient,
+        serve_task: ServeNode,
     ) -> None:
         """Read or make the cluster's authority.
 
@@ -49,7 +55,7 @@ class Network:
         """
         self.host, self.port = read_address(address, "listen")
         self._authority = Authority(state / "authority")
-        self._door = Door(self._authority, inbox.ask, links.serve_peer, serve_client)
+        self._door = Door(self._authority, inbox.ask, links.serve_peer, serve_client, serve_task)
 
     async def open(self) -> asyncio.Server:
         """Begin to listen; the caller closes what is returned.  Port 0 becomes a free one.

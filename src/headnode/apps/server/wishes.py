@@ -321,6 +321,14 @@ class TakeLoginWish(Wish, frozen=True):
     secret: str
 
 
+class SpeakForTaskWish(JobWish, frozen=True):
+    """speak_for_task: the attempt of whose user a node passes on the requests."""
+
+    task: int
+    instance: int
+    attempt: int
+
+
 class TokenWish(Wish, frozen=True):
     """log_in: what a client of another machine begins with."""
 

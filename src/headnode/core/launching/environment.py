@@ -42,6 +42,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     machine_processors: tuple[int, ...] = ()  # what the node's machine calls its processors
     parts: tuple[Place, ...] = ()  # of a gang: the processors of each task
     state_directory: str = ""  # of the head: `hn` in a task finds it there
+    agent: str = ""  # socket of the agent, by which `hn` reaches a head on another machine
 
     @property
     def home(self) -> str:
@@ -126,6 +127,8 @@ def _job_variables(around: Surroundings) -> dict[str, str]:
     }
     if around.state_directory:
         own["HEADNODE_STATE"] = around.state_directory
+    if around.agent:
+        own["HEADNODE_AGENT"] = around.agent
     if around.previous_job is not None:
         own["CCP_PREVIOUS_JOB_ID"] = str(around.previous_job)
     return own

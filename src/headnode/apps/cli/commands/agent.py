@@ -17,10 +17,11 @@ _HANDED_ON = ("name", "processors", "sockets", "memory", "speed", "disk", "swap"
 def run(asked: "Asked", client: "Client", out: "Output") -> int:  # noqa: ARG001
     """Join where that is wished, then start the agent in the background or become it."""
     from headnode.apps.cli import agent_process
+    from headnode.apps.client.where import own_agent_directory
 
     if asked.words:
         raise usage(f"{asked.words[0]!r} is not understood", "see: hn agent --help")
-    directory = asked.text("directory") or agent_process.usual_directory(os.environ, os.geteuid())
+    directory = asked.text("directory") or own_agent_directory(os.environ, os.geteuid())
     settings = {name: asked.text(name) for name in _HANDED_ON}
     invitation = asked.text("join")
     if asked.flag("foreground"):

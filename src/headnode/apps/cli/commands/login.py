@@ -86,7 +86,7 @@ def who(asked: "Asked", client: "Client", out: "Output") -> int:
         "User": answer["user"],
         "Role": answer["role"],
         "Cluster": answer["cluster"],
-        "Head": client.login.address if client.login is not None else client.state_directory,
+        "Head": client.head if isinstance(client.head, str) else client.head.address,
     }
     if client.login is not None:
         row["Token Expires"] = instant(client.login.expires)

@@ -1,0 +1,189 @@
+"""The agent's door for users of this node: what their tasks ask, the head hears from us.
+
+The kernel says whose process asks.  The head is told by which attempt of that user, and nothing else: it
+knows the user of an attempt itself, and speaks only while that attempt runs here.
+Source:  docs/decisions/0027-hn-on-nodes.md.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from headnode.adapters.identity.peer import peer_ids
+from headnode.adapters.nodes.framing import frame, read_frame
+from headnode.adapters.nodes.sockets import listen, quiet_at_the_end
+from headnode.adapters.processes.job_journal import Key
+from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, Unavailable
+from headnode.core.model.quantities import JobId
+
+log = logging.getLogger("headnode.agent")
+
+SOCKET = "hn.sock"
+PATIENCE = 15.0  # seconds for somebody to say who asks, and for the head to answer that
+LARGEST_GREETING = 4096  # bytes of it
+MOST = 128  # connections
+MOST_OF_ONE = 32  # connections of one user
+PIECE = 64 * 1024  # bytes that are passed on at once
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Dial = Callable[[], Awaitable[Streams]]
+"""Returns a new connection on which the head believes that it is this node.  Raises:  OSError."""
+
+
+class Tasks(Protocol):
+    """Who knows what runs here."""
+
+    def attempt_of(self, uid: int, named: str) -> tuple[JobId, Key] | None:
+        """Return this attempt of a user (job.task.instance.attempt), if it may be here, else another one."""
+
+
+class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a process says first: the attempt to which it belongs; empty for a process outside of tasks."""
+
+    task: str = ""
+
+
+class ClientDoor:
+    """Passes on what users of this node and the head say to each other, without looking into it."""
+
+    def __init__(self, node: str, tasks: Tasks, dial: Dial) -> None:
+        self._node, self._tasks, self._dial = node, tasks, dial
+        self._users: Counter[int] = Counter()  # connections of each user
+        self._servers: dict[Path, asyncio.Server] = {}
+
+    async def open(self, folder: Path) -> None:
+        """Listen in a directory.
+
+        Raises:  OSError.
+        """
+        if folder not in self._servers:
+            self._servers[folder] = await asyncio.start_unix_server(
+                quiet_at_the_end(self._serve), sock=listen(folder / SOCKET, 0o666), limit=PIECE
+            )
+
+    def close(self) -> None:
+        """Listen no more."""
+        for folder, server in self._servers.items():
+            server.close()
+            (folder / SOCKET).unlink(missing_ok=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        _, uid, _ = peer_ids(writer.get_extra_info("socket"))
+        self._users[uid] += 1
+        try:
+            await self._pass_on((reader, writer), uid)
+        except HeadnodeError as error:
+            writer.write(frame(_refusal(error)))
+        except (OSError, TimeoutError) as error:  # a TimeoutError of the head is told by _admitted
+            log.debug("a user of this node is gone: %s", error)
+        finally:
+            self._users[uid] -= 1
+            self._users += Counter()  # forgets those who are gone
+            writer.close()
+
+    async def _pass_on(self, client: Streams, uid: int) -> None:
+        """Serve one connection until either side hangs up.
+
+        Raises:  HeadnodeError when it is refused; OSError.
+        """
+        if self._users[uid] > 2 * MOST_OF_ONE or self._users.total() > 2 * MOST:
+            return
+        async with asyncio.timeout(PATIENCE):
+            first = await read_frame(client[0], LARGEST_GREETING)
+        if first is None:
+            return
+        if self._users[uid] > MOST_OF_ONE or self._users.total() > MOST:  # now he hears the refusal
+            raise Unavailable(
+                code="too-many-clients",
+                what="too many programs of this node ask the head at the moment",
+                fix="try again in a while",
+            )
+        job, key = self._attempt(first, uid)
+        head, answer = await self._admitted(job, key)
+        try:
+            client[1].write(frame(answer))
+            await _pump(client, head)
+        finally:
+            head[1].close()
+
+    def _attempt(self, first: bytes, uid: int) -> tuple[JobId, Key]:
+        """Return the attempt by which a user asks.
+
+        Raises:  BadRequest; NotAllowed ``no-task``.
+        """
+        try:
+            entry = msgspec.json.decode(first, type=Entry)
+        except msgspec.MsgspecError as error:
+            raise BadRequest(code="request", what=f"what was said is not understood: {error}") from None
+        found = self._tasks.attempt_of(uid, entry.task)
+        if found is None:
+            raise NotAllowed(
+                code="no-task",
+                what=f"no task of yours runs on node {self._node!r}, whose users ask the head by their tasks",
+                fix="log in first: hn token new on the head node; then hn login here",
+            )
+        return found
+
+    async def _admitted(self, job: JobId, key: Key) -> tuple[Streams, bytes]:
+        """Return a connection to the head on which it answers the user of an attempt, and its answer so far.
+
+        Raises:  Unavailable ``head-away``.
+        """
+        why, streams = "it does not answer", None
+        wish = {"do": "speak_for_task", "job": job, "task": key[0], "instance": key[1], "attempt": key[2]}
+        try:
+            async with asyncio.timeout(PATIENCE):
+                streams = await self._dial()
+                streams[1].write(frame(msgspec.json.encode(wish)))
+                answer = await read_frame(streams[0], LARGEST_GREETING)
+            if answer is not None:
+                return streams, answer
+            why = "it hung up"
+        except TimeoutError:
+            pass
+        except (OSError, BadRequest) as error:
+            why = str(error)
+        if streams is not None:
+            streams[1].close()
+        raise Unavailable(
+            code="head-away",
+            what=f"the head is not reached from this node: {why}",
+            fix="try again in a while",
+        )
+
+
+async def _pump(one: Streams, other: Streams) -> None:
+    """Pass on what both say until one of them has said all."""
+    ways = [asyncio.ensure_future(_copy(one[0], other[1])), asyncio.ensure_future(_copy(other[0], one[1]))]
+    try:
+        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for way in ways:
+            way.cancel()
+        await asyncio.gather(*ways, return_exceptions=True)
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError, TimeoutError):
+        while piece := await reader.read(PIECE):
+            writer.write(piece)
+            await writer.drain()
+
+
+def _refusal(error: HeadnodeError) -> bytes:
+    """Return an error as clients get it."""
+    return msgspec.json.encode(
+        {
+            "ok": False,
+            "code": error.code,
+            "what": error.what,
+            "fix": error.fix,
+            "exit_status": error.exit_status,
+        }
+    )

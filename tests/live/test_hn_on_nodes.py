@@ -1,0 +1,320 @@
+"""`hn` on joined nodes: tasks ask the head by way of their agent, as their user, while they run."""
+
+import asyncio
+import base64
+import contextlib
+import json
+import os
+import socket
+import struct
+import subprocess
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from joined_nodes import JoinedNode, free_address, invite, wait_for_state
+
+from headnode.adapters.identity.head_name import TASKS
+from headnode.adapters.nodes.encryption import dial, stranger_side
+from headnode.adapters.nodes.framing import frame, read_frame
+from headnode.adapters.nodes.identity import Identity
+from headnode.apps.agent import client_door
+from headnode.apps.client.client import Client
+from headnode.apps.client.where import NodeDoor
+from headnode.apps.server import task_door
+from headnode.core.model.errors import HeadnodeError
+from heads import PATIENCE, RealHead, real_head
+
+FAR = {"requestednodes": "far"}
+_clients: list[Client] = []
+
+
+@pytest.fixture(autouse=True)
+def hung_up() -> Iterator[None]:
+    """Close the connections of a test."""
+    yield
+    while _clients:
+        _clients.pop().close()
+
+
+@pytest.fixture(scope="module")
+def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHead]:
+    folder = tmp_path_factory.mktemp("head")
+    for each in (folder, folder.parent):
+        each.chmod(0o755)
+    with real_head(folder, processors=2, listen=free_address()) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def node(head: RealHead, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JoinedNode]:
+    made = JoinedNode(tmp_path_factory.mktemp("node"), "far", 4)
+    assert made.join(invite(head, approve=True)).returncode == 0
+    made.start()
+    try:
+        wait_for_state(head, "far", "Ready")
+        yield made
+    finally:
+        made.stop()
+
+
+def said_by(head: RealHead, job: int) -> str:
+    """Return what the only task of a job has written, once it is over; it must have done well."""
+    ended, said = head.wait(job), output(head, job)
+    assert ended["state"] == "Finished", said
+    return said
+
+
+def output(head: RealHead, job: int) -> str:
+    return base64.b64decode(head.ask("read_output", job=job, task=1)["data"]).decode()
+
+
+@pytest.fixture
+def sleeper(head: RealHead, node: JoinedNode) -> Iterator[int]:
+    """Return a job whose task runs on the joined node."""
+    assert node.process is not None
+    job = head.submit("sleep 1000", terms=FAR)
+    head.wait_for(job, "Running")
+    yield job
+    with contextlib.suppress(HeadnodeError):
+        head.ask("cancel_job", job=job, force=True)
+    head.wait(job)
+
+
+def door(node: JoinedNode, task: str = "") -> Client:
+    """Return a client that asks the head by way of the agent of a node."""
+    client = Client(NodeDoor(str(node.state / "run" / client_door.SOCKET), task, "the head"))
+    _clients.append(client)
+    return client
+
+
+def refused(client: Client, question: str, **fields: Any) -> str:
+    with pytest.raises(HeadnodeError) as error:
+        client.ask(question, **fields)
+    return error.value.code
+
+
+def test_in_a_task_of_a_joined_node_hn_is_found_and_asks_as_its_user(
+    head: RealHead, node: JoinedNode
+) -> None:
+    assert node.process is not None
+    script = (
+        "hn whoami --json && hn job list /state:* --quiet && hn job modify $CCP_JOBID --progress 40 && "
+        "hn job submit --quiet --wait --workdir / --requestednodes far pwd && "
+        "hn job view $CCP_JOBID /scheduler:$CCP_SCHEDULER && "
+        "hn job view $CCP_JOBID --scheduler $CCP_CLUSTER_NAME"
+    )
+    job = head.submit(script, terms=FAR)
+    said = said_by(head, job)
+    who, _ = json.JSONDecoder().raw_decode(said)
+    assert (who["uid"], who["role"]) == (os.geteuid(), "user")
+    assert f"\n{job}\n" in said
+    assert said.count("40") >= 2
+    assert head.ask("job", job=job)["job"]["progress"] == 40
+
+
+def test_a_task_names_the_head_and_not_its_node(head: RealHead, node: JoinedNode) -> None:
+    assert node.process is not None
+    job = head.submit("echo $CCP_SCHEDULER is not ${HEADNODE_STATE:-there}", terms=FAR)
+    assert said_by(head, job) == f"{socket.gethostname()} is not there\n"
+
+
+def test_a_task_on_the_machine_of_the_head_finds_hn_too(head: RealHead) -> None:
+    job = head.submit("hn job view $CCP_JOBID --json", terms={"excludednodes": "far"})
+    assert json.loads(said_by(head, job))["id"] == job
+
+
+def test_a_task_cancels_its_own_job(head: RealHead, node: JoinedNode) -> None:
+    assert node.process is not None
+    job = head.submit('hn job cancel "$CCP_JOBID" && sleep 1000', terms=FAR)
+    assert head.wait(job)["state"] == "Canceled"
+
+
+def test_a_user_without_a_task_on_the_node_is_told_to_log_in(head: RealHead, node: JoinedNode) -> None:
+    assert head.ask("jobs", owner=None, states=["Running"])["jobs"] == []
+    with pytest.raises(HeadnodeError, match="no task of yours runs on node 'far'") as error:
+        door(node).ask("jobs")
+    assert "hn login" in error.value.fix
+
+
+def test_a_user_with_a_task_on_the_node_is_known_outside_of_it_until_it_ends(
+    head: RealHead, node: JoinedNode, sleeper: int
+) -> None:
+    client = door(node)
+    assert client.ask("job", job=sleeper)["job"]["state"] == "Running"
+    head.ask("cancel_job", job=sleeper, force=True)
+    head.wait(sleeper)
+    assert refused(client, "job", job=sleeper) in ("no-task", "head-gone")  # on the same connection
+    assert refused(door(node, f"{sleeper}.1.1.1"), "job", job=sleeper) == "no-task"
+
+
+def test_a_watch_ends_with_the_task_that_began_it(head: RealHead, node: JoinedNode, sleeper: int) -> None:
+    other = head.submit("sleep 1000", terms={"excludednodes": "far"})
+    watches = [door(node).follow("watch_job", job=jobs) for jobs in ([other, sleeper], [other])]
+    for watch in watches:
+        assert next(watch)["done"] is False
+    head.ask("cancel_job", job=sleeper, force=True)
+    head.wait(sleeper)
+    for watch in watches:
+        with pytest.raises(HeadnodeError) as error:
+            list(watch)
+        assert error.value.code in ("no-task", "head-gone")
+    head.ask("cancel_job", job=other, force=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+def test_another_user_of_the_node_cannot_use_a_task_that_is_not_his(node: JoinedNode, sleeper: int) -> None:
+    ask = (
+        "import socket,sys;s=socket.socket(socket.AF_UNIX);s.connect(sys.argv[1]);"
+        "b=sys.argv[2].encode();s.sendall(len(b).to_bytes(4,'big')+b);print(s.recv(4096)[4:].decode())"
+    )
+    path = node.state / "run"
+    for each in node.state.parents:
+        if each.stat().st_uid == os.geteuid() and not each.stat().st_mode & 0o001:
+            each.chmod(0o711)
+    greeting = json.dumps({"task": f"{sleeper}.1.1.1"})
+    said = subprocess.run(
+        ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3", "-c", ask,
+         str(path / client_door.SOCKET), greeting],
+        capture_output=True, text=True, timeout=PATIENCE, check=True,
+    )  # fmt: skip
+    assert json.loads(said.stdout)["code"] == "no-task"
+
+
+def test_who_asks_by_a_node_has_no_role_whoever_he_is(node: JoinedNode, sleeper: int) -> None:
+    client = door(node, f"{sleeper}.1.1.1")
+    assert client.ask("whoami")["role"] == "user"
+    assert refused(client, "set_params", values={"JobRetryCount": "1"}) == "not-administrator"
+    assert refused(client, "down", cancel_jobs=True) == "not-administrator"
+    assert refused(client, "new_token") == "not-here"
+    assert refused(client, "submit_job", terms={"user": "nobody"}, tasks=[{"command": "id"}]) == "run-as"
+    assert (
+        refused(client, "submit_job", terms={"priority": "Highest"}, tasks=[{"command": "id"}])
+        == "priority-privilege"
+    )
+
+
+async def _speak(node: JoinedNode, **said: Any) -> dict[str, Any] | None:
+    """Say something to the head as the node itself; return its answer."""
+    reader, writer = await Identity(node.state).dial_for_tasks()
+    try:
+        writer.write(frame(json.dumps(said).encode()))
+        answer = await read_frame(reader, 1 << 20)
+        return None if answer is None else dict(json.loads(answer))
+    finally:
+        await hang_up(writer)
+
+
+async def hang_up(writer: asyncio.StreamWriter) -> None:
+    """Close a connection, whatever the head has done with it."""
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+
+
+def speak(node: JoinedNode, **said: Any) -> dict[str, Any]:
+    answer = asyncio.run(_speak(node, **said))
+    assert answer is not None
+    return answer
+
+
+def test_a_node_that_lies_speaks_for_nobody_whose_task_it_does_not_run(
+    head: RealHead, node: JoinedNode, sleeper: int
+) -> None:
+    elsewhere = head.submit("sleep 1000", terms={"excludednodes": "far"})
+    head.wait_for(elsewhere, "Running")
+    queued = head.submit("true", terms={"holduntil": "1000"})
+    for job, task, instance, attempt in (
+        (elsewhere, 1, 1, 1), (queued, 1, 1, 1), (sleeper, 1, 1, 2), (sleeper, 1, 2, 1), (sleeper, 2, 1, 1),
+        (sleeper, 0, 0, 0), (sleeper, -1, 1, 1), (10**9, 1, 1, 1), (-1, 1, 1, 1),
+    ):  # fmt: skip
+        answer = speak(node, do="speak_for_task", job=job, task=task, instance=instance, attempt=attempt)
+        assert answer["code"] == "no-task", (job, task, instance, attempt)
+    for job in (elsewhere, queued):
+        head.ask("cancel_job", job=job, force=True)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"do": "jobs"},
+        {"do": "speak_for_task", "job": 1},
+        {"do": "speak_for_task", "job": 1, "task": 1, "instance": 1, "attempt": 1, "user": "root"},
+        {"do": "speak_for_task", "job": 2**70, "task": 1, "instance": 1, "attempt": 1},
+        {"do": "log_in", "token": "x"},
+    ],
+)
+def test_a_node_that_begins_otherwise_is_refused(node: JoinedNode, said: dict[str, Any]) -> None:
+    assert speak(node, **said)["ok"] is False
+
+
+def test_without_the_certificate_of_a_node_nobody_speaks_for_tasks(head: RealHead, sleeper: int) -> None:
+    address = head.options[head.options.index("--listen") + 1]
+    host, _, port = address.rpartition(":")
+
+    async def ask() -> bytes | None:
+        context = stranger_side()
+        context.set_alpn_protocols([TASKS])
+        reader, writer = await dial(host, int(port), context)
+        wish = {"do": "speak_for_task", "job": sleeper, "task": 1, "instance": 1, "attempt": 1}
+        writer.write(frame(json.dumps(wish).encode()))
+        try:
+            return await read_frame(reader, 1 << 20)
+        finally:
+            await hang_up(writer)
+
+    assert asyncio.run(ask()) is None
+
+
+@pytest.mark.parametrize(
+    "first", [b"", b"x", b"[" * 4000, b'{"task": 7}', b'{"task": "", "uid": 0}', b"\xff" * 9]
+)
+def test_strange_first_words_cost_their_own_connection(node: JoinedNode, sleeper: int, first: bytes) -> None:
+    with socket.socket(socket.AF_UNIX) as one:
+        one.connect(str(node.state / "run" / client_door.SOCKET))
+        one.sendall(struct.pack(">I", len(first)) + first)
+        assert b'"ok":false' in one.recv(4096)
+    assert door(node).ask("job", job=sleeper)["job"]["id"] == sleeper
+
+
+def test_the_connections_of_one_user_are_bounded_and_come_back(node: JoinedNode, sleeper: int) -> None:
+    assert client_door.MOST_OF_ONE < client_door.MOST <= task_door.MOST_OF_NODE
+    clients = [door(node) for _ in range(client_door.MOST_OF_ONE)]
+    for client in clients:
+        client.ask("job", job=sleeper)
+    assert refused(door(node), "job", job=sleeper) == "too-many-clients"
+    for client in clients:
+        client.close()
+    deadline = time.monotonic() + PATIENCE
+    while asks(node) == "too-many-clients":  # the agent has not heard of all ends yet
+        assert time.monotonic() < deadline
+    assert asks(node) == ""
+
+
+def asks(node: JoinedNode) -> str:
+    """Ask something by way of the agent; return the code of the refusal, empty when there is none."""
+    client = door(node)
+    try:
+        client.ask("whoami")
+    except HeadnodeError as error:
+        return error.code
+    finally:
+        client.close()
+    return ""
+
+
+def test_what_a_task_did_is_in_the_audit_log_with_its_node(
+    head: RealHead, node: JoinedNode, sleeper: int
+) -> None:
+    door(node, f"{sleeper}.1.1.1").ask("modify_job", job=sleeper, terms={"jobname": "renamed"})
+    (entry,) = [each for each in head.ask("audit", job=sleeper)["entries"] if each["verb"] == "modify_job"]
+    assert entry["from"] == f"node far, task {sleeper}.1.1.1"
+
+
+def test_large_answers_pass_while_the_node_goes_on(head: RealHead, node: JoinedNode, sleeper: int) -> None:
+    client = door(node)
+    text = "x" * 3_000_000
+    job = client.ask("create_job", terms={"jobname": "large"}, tasks=[{"command": f"true {text}"}])["job"]
+    assert text in client.ask("export_job", job=job)["text"]
+    assert head.ask("node", node="far")["node"]["state"] == "Ready"
