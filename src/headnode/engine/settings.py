@@ -13,6 +13,7 @@ import msgspec
 from headnode.core.filtering.registration import read_filters
 from headnode.core.launching.processors import AFFINITIES
 from headnode.core.lifecycle.faulty_nodes import START_FAILURE_LIMIT
+from headnode.core.lifecycle.hook_addresses import read_hook_address
 from headnode.core.lifecycle.hook_settings import EPILOG_TIMEOUT, NODE_FILTER_TIMEOUT, PROLOG_TIMEOUT
 from headnode.core.lifecycle.retries import JOB_RETRY_COUNT, TASK_RETRY_COUNT
 from headnode.core.model.errors import BadRequest
@@ -258,7 +259,7 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
             Parameter(
                 name="NotificationWebhooks",
                 default="",
-                doc="how addresses of the web that jobs may name for notices must begin, between commas",
+                doc="web addresses that jobs may name for notices, and all below them, between commas",
             ),
             Parameter(
                 name="NotificationCopies",
@@ -501,10 +502,13 @@ def _check_server(known: Parameter, value: str) -> None:
 
 
 def _check_hooks(known: Parameter, value: str) -> None:
-    for hook in value.split(","):
-        scheme, _, rest = hook.strip().partition("://")
-        if scheme not in ("http", "https") or not rest.partition("/")[1]:
-            fix = "write how their addresses begin, host and slash included: https://chat.example.org/hooks/"
+    fix = "write addresses below which hooks may be, host and slash included: https://chat.example.org/hooks/"
+    for hook in filter(None, map(str.strip, value.split(","))):
+        try:
+            read = read_hook_address(hook)
+        except BadRequest as why:
+            raise _wrong(known, value, f"{why.what}; {fix}") from None
+        if read.query or not hook.partition("://")[2].partition("/")[1]:
             raise _wrong(known, value, fix)
 
 

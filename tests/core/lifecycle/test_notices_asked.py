@@ -10,8 +10,10 @@ from headnode.core.lifecycle.events import JobEnded, JobStarted
 from headnode.core.lifecycle.notices import addresses, is_hook, is_mail, may_ask, notice_of
 from headnode.core.lifecycle.records import JobRecord, Run, encode_spec
 from headnode.core.lifecycle.states import JobState
+from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant, JobId, Priority
+from headnode.engine.settings import check_parameter
 
 STARTED = JobStarted(at=Instant(20.0), job=JobId(7), allocation=(("a", (0, 1)), ("b", (3,))))
 ENDED = JobEnded(at=Instant(30.0), job=JobId(7), outcome="failed", message="task 1 failed")
@@ -91,3 +93,77 @@ def test_only_hooks_that_begin_as_one_allowed_are_posted_to() -> None:
     assert not is_hook("https://chat.example.org/hooks/1 HTTP/1.1\r\nHost: x", allowed)
     assert not is_hook("file:///etc/passwd", ("file:///",))
     assert not is_hook("https://chat.example.org/hooks/1", ())
+
+
+ALLOWED = ("https://chat.example.org/hooks/", "http://10.0.0.1:8080/exact")
+HOST = "https://chat.example.org"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        f"{HOST}/hooks/T1/B2?token=a%2Fb&up=../..",
+        f"{HOST}/hooks/T%20one/",
+        "HTTPS://Chat.Example.ORG:443/hooks/T1",
+        "https://chat.example.org./hooks/T1",
+        "http://10.0.0.1:8080/exact",
+        "http://10.0.0.1:8080/exact?room=1",
+        "http://10.0.0.1:8080/exact/below",
+    ],
+)
+def test_a_hook_that_is_allowed_or_below_one_is_posted_to_however_it_is_spelled(address: str) -> None:
+    assert is_hook(address, ALLOWED)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *(
+            f"{HOST}/hooks/{path}"
+            for path in (
+                "../secret", "..", "./../secret", "a/../../secret", "%2e%2e/secret", "%2E./secret",
+                ".%2e/secret",
+                "..%2fsecret", "%252e%252e/secret", "..;/secret", "..;a=b/secret", "..\\secret",
+                "%5c..%5csecret",
+                "a%00", "a%0d%0aHost:x", "a%zz", "a%2", "a#b", "ä", "a b",
+            )
+        ),
+        f"{HOST}/hooks",
+        f"{HOST}/Hooks/T1",
+        f"{HOST}:8443/hooks/T1",
+        "http://chat.example.org/hooks/T1",
+        "https://chat.example.org@evil.net/hooks/T1",
+        "https://evil.net\\@chat.example.org/hooks/T1",
+        "https://evil.net/https://chat.example.org/hooks/T1",
+        "https://evil.net#@chat.example.org/hooks/T1",
+        "https://evil.net?@chat.example.org/hooks/T1",
+        "https://chat.example.org:443:80/hooks/T1",
+        "https://chat.example.org:0/hooks/T1",
+        "https://chat.example.org.evil.net/hooks/T1",
+        "https:///hooks/T1",
+        "https:chat.example.org/hooks/T1",
+        "//chat.example.org/hooks/T1",
+        "http://10.0.0.1:8080/exactly",
+        "http://167772161:8080/exact",
+        "",
+    ],
+)  # fmt: skip
+def test_an_address_that_a_server_may_understand_as_another_is_no_hook(address: str) -> None:
+    assert not is_hook(address, ALLOWED)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        f"{HOST}/a/../b/",
+        f"{HOST}/%2e%2e/",
+        "https://me@chat.example.org/",
+        HOST,
+        f"{HOST}/a?b",
+        "ftp://x/",
+        "x",
+    ],
+)
+def test_hooks_that_could_be_understood_in_two_ways_cannot_be_allowed(value: str) -> None:
+    with pytest.raises(BadRequest, match="NotificationWebhooks cannot be"):
+        check_parameter("NotificationWebhooks", f"{HOST}/hooks/, {value}")

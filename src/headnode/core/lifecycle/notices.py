@@ -11,13 +11,13 @@ import msgspec
 from msgspec.structs import replace
 
 from headnode.core.lifecycle.events import Event, JobEnded, JobStarted
+from headnode.core.lifecycle.hook_addresses import is_allowed
 from headnode.core.lifecycle.records import JobRecord, Run
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant, JobId
 
 Kind = Literal["started", "ended"]
 _MAIL = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*")
-_HOOK = re.compile(r"https?://[!-~]+")
 _MAY_ASK = b"notify_on_"  # how the names of both wishes begin, in an encoded description
 
 
@@ -94,5 +94,5 @@ def is_mail(address: str) -> bool:
 
 
 def is_hook(address: str, allowed: Collection[str]) -> bool:
-    """Return whether it is an address of the web that begins as one of those allowed does."""
-    return _HOOK.fullmatch(address) is not None and any(address.startswith(prefix) for prefix in allowed)
+    """Return whether it is an address of the web that is allowed, or below one."""
+    return is_allowed(address, allowed)
