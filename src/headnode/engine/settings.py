@@ -316,6 +316,12 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
                 "commas, or all",
             ),
             Parameter(
+                name="PrivateEnvironments",
+                default="yes",
+                doc="whether only the owner of a job and administrators see its environment variables",
+                choices=("yes", "no"),
+            ),
+            Parameter(
                 name="NodeReleaseTaskTimeout",
                 default="15",
                 doc="how long a task may take that releases a node of its job",

@@ -13,6 +13,7 @@ from headnode.apps.server.history import sentence
 from headnode.apps.server.lookups import LONGEST_PAGE, Found, states_named
 from headnode.apps.server.named_parents import with_parents
 from headnode.apps.server.named_users import users_named
+from headnode.apps.server.private_environments import copied_by, seen_by
 from headnode.apps.server.reading import read_jobs, report_json
 from headnode.apps.server.several_jobs import Described, create_all
 from headnode.apps.server.verbs_groups import members, relations, stalled_jobs, summary
@@ -214,17 +215,19 @@ async def requeue_job(desk: Desk, by: User, wish: w.JobWish) -> Object:
 
 async def clone_job(desk: Desk, by: User, wish: w.JobWish) -> Object:
     """Make a copy of a job, in state configuring."""
-    spec = replace(desk.lookups.job(wish.job).spec, run_as="")  # it is his who makes it
+    copied, left_out = copied_by(desk, by, desk.lookups.job(wish.job))
+    spec = replace(copied, run_as="")  # it is his who makes it
     events = await desk.ask(c.CreateJob(by=by, spec=spec))
-    return {"job": _created(events)}
+    return {"job": _created(events), "report": report_json(left_out)}
 
 
-async def job(desk: Desk, by: User, wish: w.JobWish) -> Object:  # noqa: ARG001  (everybody sees all)
-    """Show a job with everything there is to know of it."""
+async def job(desk: Desk, by: User, wish: w.JobWish) -> Object:
+    """Show a job with everything that the user may know of it."""
     found = desk.lookups.job(wish.job)
     told = _history(desk, found.record.id, 200)
     reason = desk.pending_reason(found.record)
-    shown = show.detailed_job(found.record, found.spec, reason, told)
+    spec, left_out = seen_by(desk, by, found)
+    shown = show.detailed_job(found.record, spec, reason, told) | {"private": bool(left_out)}
     predicted = prediction_object(desk.predictions.prediction(found.record.id))
     plan = desk.engine.last_plan
     share = None if plan is None or found.ended else plan.shares.get(found.record.id)
@@ -275,7 +278,7 @@ def _history(desk: Desk, job: JobId, limit: int) -> list[Object]:
     ]
 
 
-async def export_job(desk: Desk, by: User, wish: w.ExportWish) -> Object:  # noqa: ARG001
+async def export_job(desk: Desk, by: User, wish: w.ExportWish) -> Object:
     """Write a job in one of the dialects."""
     from headnode.apps.server.exporting import live_of  # with lxml: only who exports pays for it
     from headnode.core.formats import dialects
@@ -283,8 +286,9 @@ async def export_job(desk: Desk, by: User, wish: w.ExportWish) -> Object:  # noq
     found = desk.lookups.job(wish.job)
     own = found.spec.dialect or "native"
     dialect = wish.dialect or (own if own in dialects.DIALECTS else "hpcpack")
-    text, report = dialects.write(found.spec, dialect, live_of(desk, found))
-    return {"text": text.decode(), "report": report_json(tuple(report))}
+    spec, left_out = seen_by(desk, by, found)
+    text, report = dialects.write(spec, dialect, live_of(desk, found))
+    return {"text": text.decode(), "report": report_json((*left_out, *report))}
 
 
 async def watch(desk: Desk, by: User, wish: w.WatchWish, changed: set[int]) -> tuple[list[Object], bool]:  # noqa: ARG001

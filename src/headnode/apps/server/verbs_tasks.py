@@ -3,12 +3,15 @@
 from itertools import islice
 from typing import Any
 
+from msgspec.structs import replace
+
 from headnode.adapters.nodes.link import node_away
 from headnode.apps.server import answers_jobs as show
 from headnode.apps.server import wishes as w
 from headnode.apps.server.desk import Desk
 from headnode.apps.server.lookups import Found
 from headnode.apps.server.outputs import not_kept, output_is_kept, output_paths, read_own_file
+from headnode.apps.server.private_environments import seen_by
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.permission import may_read_output
 from headnode.core.lifecycle.states import TaskState
@@ -131,11 +134,12 @@ def check_instance(found: Found, wish: w.TaskWish) -> None:
         )
 
 
-async def task(desk: Desk, by: User, wish: w.TaskWish) -> Object:  # noqa: ARG001
-    """Show a task, or one instance of it, with everything there is to know."""
+async def task(desk: Desk, by: User, wish: w.TaskWish) -> Object:
+    """Show a task, or one instance of it, with everything that the user may know."""
     found = desk.lookups.job(wish.job)
-    spec, shown = _one(desk, found, wish)
-    return {"task": show.detailed_task(shown, spec)}
+    seen, left_out = seen_by(desk, by, found)
+    spec, shown = _one(desk, replace(found, spec=seen), wish)
+    return {"task": show.detailed_task(shown, spec) | {"private": bool(left_out)}}
 
 
 async def cancel_task(desk: Desk, by: User, wish: w.StopTaskWish) -> Object:

@@ -2,6 +2,7 @@
 
 from headnode.apps.cli.command import Command
 from headnode.apps.cli.each import for_each
+from headnode.apps.cli.fidelity import tell
 from headnode.apps.cli.groups import OF_GROUPS, group_fields, group_named, nothing_left
 from headnode.apps.cli.ids import job_ids
 from headnode.apps.cli.last_job import remember
@@ -73,6 +74,7 @@ def clone(asked: "Asked", client: "Client", out: "Output") -> int:
     def deed(job: int) -> None:
         answer = client.ask("clone_job", job=job)
         remember(int(answer["job"]))
+        tell(answer["report"], f"job {answer['job']}", out)
         out.said(f"Job {job} has been cloned. ID: {answer['job']}.", answer, answer["job"])
 
     return for_each(job_ids(asked.words), deed, out)

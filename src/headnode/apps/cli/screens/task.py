@@ -89,11 +89,12 @@ def _places(task: "Task") -> str:
 
 def _files(task: "Task") -> dict[str, str]:
     environment = task.get("environment") or {}
+    written = "\n".join(f"{name}={value}" for name, value in environment.items())
     return {
         "Work Directory": task.get("work_directory") or "",
         "Standard Output": task.get("standard_output") or "",
         "Standard Error": task.get("standard_error") or "",
-        "Environment": "\n".join(f"{name}={value}" for name, value in environment.items()),
+        "Environment": "private to its owner" if task.get("private") else written,
     }
 
 

@@ -1,0 +1,115 @@
+"""Environments of jobs are for their owner and administrators: no verb tells others a value."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_local_socket import Peer, Scene, run
+from test_who_may import ABOUT, ADMINISTRATOR, OPERATOR, OTHER, OWNER, asking
+
+from headnode.apps.server.requests import VERBS
+from headnode.core.formats import dialects
+from headnode.core.lifecycle import commands as c
+from headnode.core.model.job import Alternative, JobSpec
+from headnode.core.model.task import TaskSpec
+from headnode.core.model.user import User
+
+SECRET, OF_TASK = "s3cr3t-of-the-job", "s3cr3t-of-the-task"
+
+
+async def secret_job(scene: Scene, *, submit: bool = True) -> int:
+    task = TaskSpec(command="true", rerunnable=True, environment={"TOKEN": OF_TASK})
+    spec = JobSpec(
+        tasks=(task,),
+        environment={"PASSWORD": SECRET},
+        alternatives=(Alternative(minimum=1, maximum=1),),
+        job_group="g",
+    )
+    made = await scene.inbox.ask(c.CreateJob(by=OWNER, spec=spec, submit=submit))
+    return int(made[0].job)  # type: ignore[union-attr]
+
+
+def tells(answer: dict[str, Any]) -> bool:
+    text = json.dumps(answer)
+    return SECRET in text or OF_TASK in text
+
+
+async def everything_about(peer: Peer, job: int, verb: str) -> list[dict[str, Any]]:
+    """Ask a verb about a job, in each way in which it can be asked."""
+    fields = {"job": job, "task": 1, "group": "g", "owner": OWNER.name, **ABOUT.get(verb, {})}
+    every = [{"dialect": name} for name in dialects.DIALECTS] if verb == "export_job" else [{}]
+    ways = [*every, {"terms": {"priority": "Normal"}}]
+    known = [{"do": verb, **fields, **more} for more in ways]
+    least = [{"do": verb, "job": job, **more} for more in ways]
+    return [await peer.ask(**question) for question in (*known, *least, {"do": verb})]
+
+
+@pytest.mark.parametrize("submit", [True, False], ids=["submitted", "configuring"])
+@pytest.mark.parametrize("by", [OTHER, OPERATOR], ids=lambda user: user.name)
+def test_no_verb_tells_others_a_value_of_an_environment(tmp_path: Path, by: User, submit: bool) -> None:
+    async def story(scene: Scene) -> None:
+        job = await secret_job(scene, submit=submit)
+        async with asking(scene, by) as peer:
+            for verb in sorted(set(VERBS) - {"down"}):
+                for answer in await everything_about(peer, job, verb):
+                    assert not tells(answer), (verb, answer)
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize("by", [OWNER, ADMINISTRATOR], ids=lambda user: user.name)
+def test_the_owner_and_administrators_see_the_environment(tmp_path: Path, by: User) -> None:
+    async def story(scene: Scene) -> None:
+        job = await secret_job(scene)
+        async with asking(scene, by) as peer:
+            shown = (await peer.done(do="job", job=job))["job"]
+            assert tells(shown)
+            assert not shown["private"]
+            assert tells(await peer.done(do="task", job=job, task=1))
+            assert tells(await peer.done(do="export_job", job=job, dialect="native"))
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize("by", [OTHER, OPERATOR, ADMINISTRATOR], ids=lambda user: user.name)
+def test_a_copy_of_the_job_of_another_has_no_environment_and_says_so(tmp_path: Path, by: User) -> None:
+    async def story(scene: Scene) -> None:
+        job = await secret_job(scene)
+        async with asking(scene, by) as peer:
+            cloned = await peer.done(do="clone_job", job=job)
+            assert [item["what"] for item in cloned["report"]] == [
+                f"the environment of job {job} is private to 'ada', and was left out"
+            ]
+            assert not tells(await peer.done(do="job", job=cloned["job"]))
+        async with asking(scene, OWNER) as peer:
+            own = await peer.done(do="clone_job", job=job)
+            assert own["report"] == []
+            assert tells(await peer.done(do="job", job=own["job"]))
+
+    run(tmp_path, story)
+
+
+def test_what_was_left_out_is_said_where_it_would_stand(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        job = await secret_job(scene)
+        async with asking(scene, OTHER) as peer:
+            assert (await peer.done(do="job", job=job))["job"]["private"]
+            assert (await peer.done(do="task", job=job, task=1))["task"]["private"]
+            report = (await peer.done(do="export_job", job=job, dialect="native"))["report"]
+            assert "was left out" in report[0]["what"]
+
+    run(tmp_path, story)
+
+
+def test_a_site_can_show_environments_to_all(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        job = await secret_job(scene)
+        async with asking(scene, ADMINISTRATOR) as peer:
+            await peer.done(do="set_params", values={"PrivateEnvironments": "no"})
+        async with asking(scene, OTHER) as peer:
+            assert tells(await peer.done(do="job", job=job))
+            copy = (await peer.done(do="clone_job", job=job))["job"]
+            assert tells(await peer.done(do="job", job=copy))
+
+    run(tmp_path, story)
