@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import get_args
 
 from headnode.adapters.nodes import messages as m
+from headnode.core.model.faults import FAULTS, Fault
 
 PAGE = (Path(__file__).parents[2] / "docs" / "contracts" / "03-node-protocol.md").read_text()
 
@@ -32,7 +33,15 @@ def test_every_message_of_a_machine_that_joins_has_a_row() -> None:
 
 def test_every_kind_of_result_has_a_row() -> None:
     kinds = set(get_args(m.Result.__annotations__["kind"]))
-    assert rows("The kinds of a result", "## What the head says") == kinds
+    assert rows("The kinds of a result", "Whose fault it is") == kinds
+
+
+def test_every_trouble_has_a_row_that_says_whose_fault_it_is() -> None:
+    part = PAGE.partition("Whose fault it is")[2].partition("## What the head says")[0]
+    said = re.findall(r"^\| (`.+`) \| (the job's|the node's|nobody's) \|", part, re.MULTILINE)
+    named = {word: fault for words, fault in said for word in re.findall(r"`([^`]+)`", words)}
+    whose = {Fault.JOB: "the job's", Fault.NODE: "the node's", Fault.NOBODY: "nobody's"}
+    assert named == {word: whose[fault] for word, fault in FAULTS.items()}
 
 
 def test_the_largest_message_and_the_name_of_a_message_are_as_the_page_says() -> None:
