@@ -6,6 +6,8 @@ TESTS ?=
 # Those that only think run on all processors; those that start processes want the machine for themselves.
 TESTS_SIDE_BY_SIDE := tests/contracts tests/core tests/project tests/scenarios
 TESTS_ALONE := tests/live
+# What differs between Pythons: warnings, sockets, processes, parsers.
+TESTS_OF_PYTHONS ?= -n auto tests/contracts tests/core/cli tests/core/formats/test_round_trips.py tests/scenarios/test_cli_real_head.py
 FUZZ_SECONDS ?= 60
 BENCHMARKS ?= $(filter-out benchmarks/heads.py,$(wildcard benchmarks/*.py))
 
@@ -13,7 +15,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-cgroup2 check bench fuzz format clean
+.PHONY: help install demo test test-pythons test-cgroup2 check bench fuzz format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +33,12 @@ ifeq ($(strip $(TESTS)),)
 else
 	@$(BIN)/python -m pytest -rs $(TESTS)
 endif
+
+test-pythons: $(VENV)/.with-tools ## run the demo and TESTS_OF_PYTHONS under each other supported Python on this machine
+	@for python in $$($(BIN)/python scripts/supported_pythons.py); do \
+	venv=$(VENV)/other/$$(basename $$python); echo "== $$($$python --version)"; \
+	$(MAKE) --no-print-directory PYTHON=$$python VENV=$$venv demo && \
+	$(MAKE) --no-print-directory PYTHON=$$python VENV=$$venv TESTS="$(TESTS_OF_PYTHONS)" test || exit 1; done
 
 test-cgroup2: $(VENV)/.with-tools ## test limits on nodes in a guest with control groups of version 2 alone
 	@$(BIN)/python tests/guest/run.py
