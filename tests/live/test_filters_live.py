@@ -136,6 +136,15 @@ def test_a_filter_that_does_wrong_fails_the_job_and_is_told_of(tmp_path: Path, t
             here.head.submit("true")
 
 
+def test_what_a_template_refuses_behind_filters_is_not_blamed_on_a_filter(tmp_path: Path) -> None:
+    with site(tmp_path) as here:
+        here.head.ask("set_template", text='name = "short"\n[run_time]\nmost = "1h"\n')
+        here.set(SubmissionFilterProgram=here.filter("passes", "exit 0\n"))
+        with pytest.raises(HeadnodeError, match="job template 'short' does not allow it") as refused:
+            here.head.submit("true", terms={"jobtemplate": "short", "runtime": "2h"})
+        assert refused.value.fix == "change that, and submit a copy: hn job clone 1"
+
+
 def test_a_head_that_is_killed_while_a_filter_runs_has_the_job_and_asks_again(tmp_path: Path) -> None:
     with site(tmp_path) as here:
         wait = f"[ -e {tmp_path}/go ] || sleep 1000\nexit 0\n"

@@ -59,7 +59,7 @@ def test_a_submission_imports_next_to_nothing(tmp_path: Path) -> None:
     imported = {line.rpartition("|")[2].strip() for line in said.stderr.splitlines() if "|" in line}
     assert "headnode.apps.cli.described" in imported
     assert not imported & BANNED
-    assert len({name for name in imported if name.startswith("headnode")}) <= 20
+    assert len({name for name in imported if name.startswith("headnode")}) <= 22
 
 
 def test_a_job_file_is_sent_as_text_and_its_losses_are_told(tmp_path: Path) -> None:
@@ -393,6 +393,11 @@ def test_tasks_are_listed_with_the_instances_of_sweeps_if_asked(tmp_path: Path) 
     assert expanded.stdout.split() == ["12.1", "12.2", "12.2.1", "12.2.2"]
 
 
+def test_clusrun_is_known_by_its_name_too(tmp_path: Path) -> None:
+    said = hn("clusrun", "--help", state=tmp_path)
+    assert (said.returncode, said.stdout) == (0, hn("run", "--help", state=tmp_path).stdout)
+
+
 def test_nodes_and_processors_are_listed(tmp_path: Path) -> None:
     cores = [{"processor": 0, "job": 7, "task": 1, "command": "sim"}]
     script = {
@@ -404,6 +409,11 @@ def test_nodes_and_processors_are_listed(tmp_path: Path) -> None:
     with ScriptedHead(tmp_path, script) as head:
         assert hn("node", "list", "/group:fast", "--quiet", state=tmp_path).stdout == "n1\n"
         assert "n2 - 0               TaskRunning      7" in hn("node", "listcores", state=tmp_path).stdout
+        running = hn("node", "listcores", "/state:taskrunning", "--quiet", state=tmp_path).stdout
+        assert running == "n1 - 0\nn2 - 0\n"
+        assert hn("node", "listcores", "--state", "idle,offline", "--quiet", state=tmp_path).stdout == ""
+        wrong = hn("node", "listcores", "/state:ilde", state=tmp_path).stderr
+        assert wrong.startswith("hn: state 'ilde' is unknown; choose from: Offline, Idle, ")
         assert hn("node", "offline", "n1,n2", state=tmp_path).stdout.count("has been drained;") == 2
         assert hn("node", "online", "n1", state=tmp_path).stdout.count("has been resumed.") == 1
     assert [asked["do"] for asked in head.asked][-3:] == ["drain_node", "drain_node", "resume_node"]

@@ -236,6 +236,8 @@ def test_a_dry_run_of_a_job_that_was_made_tells_what_submitting_it_would_do(tmp_
             assert await peer.refused(do="check_job", job=running) == "already-submitted"
             await scene.end(running)
             assert await peer.refused(do="check_job", job=running) == "already-submitted"
+            answer = await peer.ask(do="submit_job", job=running)
+            assert answer["fix"] == f"submit a copy: hn job clone {running}"  # it finished: no requeue
 
     run(tmp_path, story)
 

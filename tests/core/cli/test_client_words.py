@@ -2,6 +2,9 @@
 
 import json
 import os
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,7 @@ from headnode.apps.client.json_text import read_json, write_json
 from headnode.apps.client.where import SYSTEM_STATE, head_to_ask
 from headnode.core.model.errors import BadRequest, NotFound
 
+FROM_SHELLS = ("CCP_PREVIOUS_JOB_ID", "CCP_NO_JOB_ID")
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
@@ -101,6 +105,25 @@ def test_the_last_job_of_a_shell_is_remembered_for_that_shell_only(tmp_path: Pat
     remember(7, environ, shell=1)
     assert recall(environ, shell=os.getpid()) == 42
     assert recall(environ, shell=1) == 7
+
+
+@pytest.mark.parametrize("between", ["", "timeout 60", "setsid --wait", "timeout 60 timeout 60"])
+def test_a_program_that_a_shell_puts_before_hn_is_not_taken_for_the_shell(
+    tmp_path: Path, between: str
+) -> None:
+    keep = "from headnode.apps.cli.last_job import *; remember(5)"
+    say = "from headnode.apps.cli.last_job import *; print(recall())"
+    python = shlex.quote(sys.executable)
+    script = f'{between} {python} -c "{keep}"; {python} -c "{say}"; {between} {python} -c "{say}"; true'
+    environ = {name: value for name, value in os.environ.items() if name not in FROM_SHELLS}
+    said = subprocess.run(
+        ["sh", "-c", script],
+        env=environ | {"XDG_RUNTIME_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert said.stdout == "5\n5\n", said.stderr
 
 
 def test_shells_that_have_ended_are_forgotten(tmp_path: Path) -> None:

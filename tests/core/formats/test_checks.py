@@ -91,6 +91,7 @@ WRONG = [
     ("dependency-on-itself", job(task("a", after="a"))),
     ("dependency-on-itself", job(task("a"), task("a", after="a"))),
     ("dependency-circle", job(task("a", after="b"), task("b", after="a"))),
+    ("dependency-circle", job(task("z"), task("b", after="a"), task("a", after="b"))),
     ("dependency-kind", job(task("p", kind=PREP), task("a", after="p"))),
     ("group-unknown", job(task(group=1), group_edges=(GroupEdge(1, 2),))),
     ("group-unknown", job(task(group=1), group_edges=(GroupEdge(1, 1), GroupEdge(3, 1)))),

@@ -479,3 +479,26 @@ def test_a_job_of_the_cluster_is_shown_in_sss_with_what_was_delivered() -> None:
     queued = write(spec, "sss-3.0", Live(id=8, state=JobState.QUEUED, submitted=Instant(1.0)))[0].decode()
     assert "<JobState>Idle</JobState>" in queued
     assert "Delivered" not in queued
+
+
+CIRCLES = {
+    "hpcpack": (
+        '<Job><Tasks>\n<Task Name="z" CommandLine="x"/>\n  <Task Name="a" DependsOn="b" CommandLine="x"/>\n'
+        '<Task Name="b" DependsOn="a" CommandLine="x"/></Tasks></Job>',
+        "line 3, column 2: task 2 ('a') waits for itself: 'a' -> 'b' -> 'a'",
+    ),
+    "native": (
+        '[[tasks]]\nname = "z"\n[[tasks]]\nname = "a"\ndepends_on = "b"\n[[tasks]]\nname = "b"\n'
+        'depends_on = "a"\n',
+        "line 3, column 0: task 2 ('a') waits for itself: 'a' -> 'b' -> 'a'",
+    ),
+}
+
+
+@pytest.mark.parametrize("dialect", CIRCLES)
+def test_tasks_that_wait_in_a_circle_are_refused_at_the_first_of_them(dialect: str) -> None:
+    text, said = CIRCLES[dialect]
+    reading = read(text.encode())
+    with pytest.raises(BadRequest) as refusal:
+        check(reading.only_job())
+    assert locate(text, DIALECTS[reading.dialect].language, refusal.value).what == said

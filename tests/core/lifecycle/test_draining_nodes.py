@@ -44,6 +44,16 @@ def reasons(world: World, job: JobId) -> list[str]:
     return [each.text for each in plan.waits[world.cluster.request(world.record(job))].reasons]
 
 
+def test_a_drained_node_is_not_called_approved_and_the_refusal_says_how_to_open_it() -> None:
+    world = World(1)
+    drain(world, after=100)
+    assert world.do(c.ChangeNode(by=ROOT, node="node1", wish="approve")) == ()  # it still takes jobs
+    drain(world)
+    with pytest.raises(WrongState, match="node 'node1' is drained; it was approved before") as refused:
+        world.do(c.ChangeNode(by=ROOT, node="node1", wish="approve"))
+    assert refused.value.fix == "let it take jobs again: hn node resume node1"
+
+
 def test_a_drained_node_takes_no_new_jobs_says_why_and_runs_what_it_has_to_the_end() -> None:
     world = World(2)
     runs = world.submit(TASK, TASK, minimum=1, maximum=1)

@@ -38,13 +38,13 @@ class Places:
             raise Unavailable(
                 code="agent-state",
                 what=f"the state directory {str(state)!r} cannot be used: {error}",
-                fix="choose another with --state, or let this user write there",
+                fix="let this user write there, or name another: hn agent --directory DIRECTORY",
             ) from None
         if lock is None:
             raise Unavailable(
                 code="agent-runs",
                 what=f"another agent uses the state directory {str(state)!r}",
-                fix="end it first, or choose another directory with --state",
+                fix="end it first, or name another directory: hn agent --directory DIRECTORY",
             )
         self._lock = lock
 

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from headnode.apps.cli.catalogue import NOUNS, PLACES, find
+from headnode.apps.cli.catalogue import ELSEWHERE, NOUNS, PLACES, find
 from headnode.apps.cli.options import nearest, read_arguments, usage
 from headnode.apps.cli.output import KINDS, Output, TableOutput
 from headnode.apps.client.client import Client
@@ -53,7 +53,7 @@ def obey(arguments: "Sequence[str]") -> int:
     noun, rest = (arguments[0], arguments[1:]) if arguments[0] in NOUNS else ("", arguments)
     if not rest or rest[0] in HELP_WORDS:
         return _help([noun])
-    if not noun and rest[0] not in PLACES[""]:
+    if not noun and rest[0] not in PLACES[""] and ("", rest[0]) not in ELSEWHERE:
         raise _no_such_word(rest[0])
     command = find(noun, rest[0])
     asked = read_arguments(rest[1:], command.options, command.positionals)

@@ -97,6 +97,7 @@ ELSEWHERE = {  # the words of the older commands
     ("node", "online"): ("node", "resume"),
     ("cluster", "listparams"): ("cluster", "params"),
     ("cluster", "setparams"): ("cluster", "params"),
+    ("", "clusrun"): ("", "run"),
 }
 
 

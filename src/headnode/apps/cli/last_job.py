@@ -18,7 +18,7 @@ def remember(job: int, environ: "Mapping[str, str]" = os.environ, shell: int | N
     """Keep `job` as the last one of the shell that called us.  Does nothing where CCP_NO_JOB_ID is set."""
     if environ.get("CCP_NO_JOB_ID"):
         return
-    name = _name(os.getppid() if shell is None else shell)
+    name = _name(_shell() if shell is None else shell)
     try:
         folder = make_own_directory(_folder(environ))
         try:
@@ -53,7 +53,7 @@ def recall(environ: "Mapping[str, str]" = os.environ, shell: int | None = None) 
 
 
 def _kept(environ: "Mapping[str, str]", shell: int | None) -> str:
-    name = _name(os.getppid() if shell is None else shell)
+    name = _name(_shell() if shell is None else shell)
     try:
         folder = open_own_directory(_folder(environ))
         try:
@@ -71,14 +71,39 @@ def _folder(environ: "Mapping[str, str]") -> str:
     return os.path.join(home, "last-job")
 
 
+_STAND_BETWEEN = frozenset((b"timeout", b"time", b"sudo", b"doas", b"strace", b"ltrace", b"setsid"))
+"""Programs that a shell puts before others, and that stay their parent."""
+_MOST_BETWEEN = 8
+
+
+def _shell() -> int:
+    """Return the process that called us, or the one that had a program such as timeout call us."""
+    shell = os.getppid()
+    for _ in range(_MOST_BETWEEN):
+        program, parent, _ = _status(shell)
+        if program not in _STAND_BETWEEN or parent <= 1:
+            break
+        shell = parent
+    return shell
+
+
 def _name(shell: int) -> str:
     """Return a file name for a shell; its start time tells it from a later process of the same number."""
+    return f"{shell}-{_status(shell)[2]}"
+
+
+def _status(process: int) -> tuple[bytes, int, str]:
+    """Return the name of a process, its parent, and when it started; nothing of one that has ended.
+
+    Source:  proc_pid_stat(5).
+    """
     try:
-        with open(f"/proc/{shell}/stat", "rb") as file:
-            started = file.read().rpartition(b")")[2].split()[19].decode()
+        with open(f"/proc/{process}/stat", "rb") as file:
+            before, _, after = file.read().rpartition(b")")
     except OSError:
-        started = "0"
-    return f"{shell}-{started}"
+        return b"", 0, "0"
+    fields = after.split()
+    return before.partition(b"(")[2], int(fields[1]), fields[19].decode()
 
 
 def _forget_ended_shells(folder: int) -> None:

@@ -20,6 +20,7 @@ from headnode.apps.server.verbs_groups import members, relations, stalled_jobs, 
 from headnode.core.formats.terms import read_terms
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.deciding_filters import changes
+from headnode.core.lifecycle.deciding_jobs import already_submitted
 from headnode.core.lifecycle.events import JobCreated, JobFact
 from headnode.core.lifecycle.owners import is_other, plain_name
 from headnode.core.lifecycle.permission import may_change
@@ -92,12 +93,7 @@ def refuse_ended(found: Found) -> None:
     Raises:  WrongState ``already-submitted``.
     """
     if found.ended:
-        job = found.record.id
-        raise WrongState(
-            code="already-submitted",
-            what=f"job {job} is {found.record.state.value}",
-            fix=f"copy it: hn job clone {job}; or run it again: hn job requeue {job}",
-        )
+        raise already_submitted(found.record)
 
 
 async def add_tasks(desk: Desk, by: User, wish: w.AddTasksWish) -> Object:

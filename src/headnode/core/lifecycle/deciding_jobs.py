@@ -149,12 +149,19 @@ def configured(cluster: Cluster, job: JobId, by: User) -> JobRecord:
     record = cluster.job(job)
     may_change(by, record)
     if record.state is not JobState.CONFIGURING:
-        raise WrongState(
-            code="already-submitted",
-            what=f"job {record.id} is {record.state.value}: only a job that was not submitted can be",
-            fix=f"copy it: hn job clone {record.id}; or run it again: hn job requeue {record.id}",
-        )
+        raise already_submitted(record)
     return record
+
+
+def already_submitted(record: JobRecord) -> WrongState:
+    """Return the refusal to submit a job once more, with what its state allows instead."""
+    again = record.state.is_active or record.state in (JobState.FAILED, JobState.CANCELED)
+    return WrongState(
+        code="already-submitted",
+        what=f"job {record.id} is {record.state.value}: only a job that was not submitted can be",
+        fix=f"submit a copy: hn job clone {record.id}"
+        + (f"; or run it again: hn job requeue {record.id}" if again else ""),
+    )
 
 
 def set_progress(cluster: Cluster, command: c.SetProgress, now: Instant) -> list[Event]:

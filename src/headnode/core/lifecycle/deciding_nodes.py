@@ -87,6 +87,13 @@ def change(cluster: Cluster, command: c.ChangeNode, now: Instant) -> list[Event]
             what=f"{command.wish!r} is nothing a node can do",
             fix=f"use {', '.join(_WISHES)}",
         )
+    drained = any(drain.closes <= now for drain in known.drains)
+    if command.wish == "approve" and known.state is NodeState.READY and drained:
+        raise WrongState(
+            code="node-state",
+            what=f"node {command.node!r} is drained; it was approved before",
+            fix=f"let it take jobs again: hn node resume {command.node}",
+        )
     kind, already = _WISHES[command.wish]
     reopened = lifted(known, command.by, now) if command.wish == "resume" else []
     if known.state is already or (reopened and (known.state, kind) not in NODE_ARROWS):

@@ -201,9 +201,9 @@ def _check_dependencies(spec: JobSpec) -> None:
         graph.setdefault(task.name, set()).update(task.depends_on)
     circle = find_circle(graph)
     if circle:
-        refuse(
-            "dependency-circle", f"tasks wait for each other: {_arrows(circle)}", "take one dependency out"
-        )
+        first = by_name[circle[0]][0]
+        what = f"{called(first, spec.tasks[first - 1])} waits for itself: {_arrows(circle)}"
+        refuse("dependency-circle", what, "take one dependency out")
 
 
 def _check_dependency(
@@ -238,9 +238,10 @@ def _check_groups(spec: JobSpec) -> None:
         graph.setdefault(edge.parent, set()).add(edge.child)
     circle = find_circle(graph)
     if circle:
-        refuse(
-            "group-circle", f"task groups wait for each other: {_arrows(circle)}", "take one dependency out"
-        )
+        numbers = (number for number, task in enumerate(spec.tasks, 1) if task.group in circle)
+        whose = next((f", that of task {number} among them" for number in numbers), "")
+        what = f"task groups wait for each other: {_arrows(circle)}{whose}"
+        refuse("group-circle", what, "take one dependency out")
 
 
 def _arrows(circle: Iterable[Hashable]) -> str:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 COLUMNS = ("Node Name", "State", "Max", "Run", "Idle")
 WIDTHS = {"Node Name": 20, "State": 12}
 CORE_COLUMNS = ("Node Processor", "State", "Job ID", "Task ID", "CommandLine")
+CORE_STATES = ("Offline", "Idle", "JobScheduled", "ReadyForTask", "TaskScheduled", "TaskRunning")
 CORE_WIDTHS = {"Node Processor": 20, "State": 16, "Job ID": 8, "Task ID": 8, "CommandLine": 22}
 
 

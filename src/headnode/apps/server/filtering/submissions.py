@@ -92,7 +92,7 @@ class Submissions:
             raise NotAllowed(
                 code="submission-filter",
                 what=told,
-                fix=f"change what the filter refuses, and submit it again: hn job clone {failed[0][0]}",
+                fix=f"change that, and submit a copy: hn job clone {failed[0][0]}",
             )
 
     def _message(self, job: JobId) -> "asyncio.Future[str]":
