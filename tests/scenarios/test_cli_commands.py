@@ -235,8 +235,8 @@ def test_a_list_asks_for_the_own_live_jobs_unless_told_otherwise(tmp_path: Path)
         {"do": "jobs", "owner": "bob", "states": ["Finished", "Canceled"], "before": 99, "limit": 5},
     ]
     lines = table.stdout.splitlines()
-    assert lines[0].split()[:5] == ["Id", "Owner", "Name", "State", "Priority"]
-    assert lines[2].split()[:5] == ["12", "alice", "first", "Running", "Normal"]
+    assert lines[0].split()[:5] == ["Id", "Name", "Owner", "State", "Priority"]
+    assert lines[2].split()[:5] == ["12", "first", "alice", "Running", "Normal"]
     assert lines[-1] == "1 matching job on this page, more with --before 12"
     assert json.loads(document.stdout) == page["jobs"]
     assert ids.stdout == "12\n"

@@ -72,7 +72,7 @@ def test_a_group_is_listed_with_its_state_and_held_released_and_finished_as_a_wh
     made = ids(hn("job", "new", str(job_file), state=state).stdout)
     assert len(made) == 3
     listed = hn("job", "list", "--group", "slow", state=state).stdout
-    assert listed.endswith("Group slow is NotQueued: 3 not submitted\n3 matching jobs\n")
+    assert listed.endswith("Group slow is NotQueued: 3 configuring\n3 matching jobs\n")
     assert hn("job", "hold", "--group", "slow", state=state).returncode == 0
     assert ids(hn("job", "submit", "--group", "slow", state=state).stdout) == made
     answer = json.loads(hn("job", "list", "--group", "slow", "--json", state=state).stdout)

@@ -87,7 +87,7 @@ def test_a_waiting_job_is_explained_in_full() -> None:
     assert page(explanation, WAITING, now=NOW) == (
         'Job 42 "lattice" of alice is queued and should start in 12 min 40 s.\n'
         "\n"
-        "  asks for   8-16 processors, run time 1:30 (1 h 30 min), priority Normal\n"
+        "  asks for   8-16 processors, run time 1 h 30 min, priority Normal\n"
         "  submitted  2023-11-14T22:13:20+00:00, 10 min ago\n"
         "  turn       7 jobs ahead of it in the queue: 40 of bob (64 processors, 10 h), 41 of bob (64\n"
         "             processors, no limit, Highest) and 5 more\n"

@@ -15,8 +15,10 @@ from headnode.apps.cli.output import ListOutput, TableOutput
 from headnode.apps.cli.screens import job as job_screen
 from headnode.apps.cli.screens import node as node_screen
 from headnode.apps.cli.screens import task as task_screen
+from headnode.apps.cli.screens.job_table import COLUMNS, cells
 from headnode.apps.cli.sheet import Sheet, as_list, as_table
 
+NOW = 1_700_000_100.0
 SUBMITTED = "Job has been submitted. ID: 123.\n"
 JOB_STATES = ("Configuring", "Submitted", "Queued", "Running", "Finished", "Failed", "Canceled")
 
@@ -136,7 +138,7 @@ def test_a_name_cannot_steer_the_terminal(kind: type[TableOutput]) -> None:
     written = io.StringIO()
     rows = [job_screen.row(job(7, name="evil\x1b[2J\r"))]
     out = kind(written.write, written.write, lambda _: None)
-    out.sheet(Sheet("Id", rows, rows, columns=job_screen.COLUMNS))
+    out.sheet(Sheet("Id", rows, rows, columns=("Id", "Name")))
     assert "\\x1b[2J\\r" in written.getvalue()
     assert "\x1b" not in written.getvalue()
 
@@ -160,10 +162,8 @@ def test_a_terminal_folds_sentences_and_loses_no_word_of_them(width: int | None)
 
 def test_a_narrow_terminal_shows_why_each_job_waits() -> None:
     why = "needs 8 processors; at most 3 processors on 2 nodes would fit now"
-    rows = [job_screen.row(job(7, name="wide", pending_reason=why)), job_screen.row(job(12, "Running"))]
-    sheet = Sheet(
-        "Id", rows, rows, columns=job_screen.COLUMNS, widths=job_screen.WIDTHS, prose=True, trailer="2 jobs"
-    )
+    rows = [cells(job(7, name="wide", pending_reason=why), NOW), cells(job(12, "Running"), NOW)]
+    sheet = Sheet("Id", rows, rows, columns=COLUMNS, widths=job_screen.WIDTHS, prose=True, trailer="2 jobs")
     lines = as_table(sheet, 80).splitlines()
     assert max(map(len, lines)) <= 80
     assert why in " ".join(" ".join(lines).split())

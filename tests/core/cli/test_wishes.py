@@ -19,9 +19,9 @@ def test_each_alternative_has_a_line_with_what_is_other_there() -> None:
         {},
     ]
     assert wishes({"alternatives": alternatives})["Alternatives"].splitlines() == [
-        "1: run time 4:00, features gpu; size 2",
+        "1: run time 4h, features gpu; size 2",
         "2: size 1-4, node groups blue, red",
-        "3: task 1: run time 1; task 3: size 8-*; 1 more task",
+        "3: task 1: run time 1m; task 3: size 8-*; 1 more task",
         "4: as the job",
     ]
 

@@ -109,7 +109,14 @@ def _output(asked: "Asked") -> Output:
 
 
 def _output_as(kind: type[Output]) -> Output:
-    return kind(sys.stdout.write, sys.stderr.write, _write_bytes, _terminal_width())
+    out = kind(sys.stdout.write, sys.stderr.write, _write_bytes, _terminal_width())
+    out.coloured = _wants_colour()
+    return out
+
+
+def _wants_colour() -> bool:
+    """Return whether to write colours.  Source:  no-color.org."""
+    return os.isatty(1) and not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") != "dumb"
 
 
 def _write_bytes(data: bytes) -> None:

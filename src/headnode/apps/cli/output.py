@@ -31,6 +31,7 @@ class Output:
         self._complain = complain
         self.raw = write_bytes  # what a program printed, as it is
         self.width = width
+        self.coloured = False  # whether states are in colours: on terminals that want it
 
     def said(self, sentence: str, data: "dict[str, Any]", name: object = None) -> None:
         """Tell the outcome of a deed; `name` is what it was done to, such as a job's id."""
@@ -63,7 +64,10 @@ class TableOutput(Output):
         """Show records."""
         from headnode.apps.cli.sheet import as_list, as_table
 
-        self._write(as_table(sheet, self.width) if sheet.columns else as_list(sheet))
+        if not sheet.columns:
+            self._write(as_list(sheet))
+        else:
+            self._write(as_table(sheet, self.width, coloured=self.coloured))
 
 
 class ListOutput(Output):

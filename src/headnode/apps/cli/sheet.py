@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 KEY_WIDTH = 24  # columns before the colon of a list
 GAP = 1  # blanks between the columns of a table
 NARROWEST = 40  # columns in which sentences are folded; where there are fewer, below their record
+LEAST_BESIDE = 8  # columns in which short sentences are beside their record
 SHORTEST = 17  # columns that are left of a long value where the terminal is narrow: a time to the minute
 
 
@@ -21,9 +22,14 @@ class Sheet:
     `columns` are the keys a table shows, "" of them for something that is always a list; `name` is the key
     that holds the id; `data` is what a program gets; `trailer` follows the records after an empty line.
     `prose`: the last column holds sentences, which a terminal folds and does not cut.
+    `cells` are the rows of the table where they are not those of the list; `most` the columns that a value
+    takes on a terminal at most, by its key; `right` the keys whose values stand on the right; `colours` the
+    SGR code of a value, by its text, in the column `State`.
     """
 
-    __slots__ = ("columns", "data", "name", "prose", "rows", "trailer", "widths")
+    __slots__ = (
+        "cells", "colours", "columns", "data", "most", "name", "prose", "right", "rows", "trailer", "widths",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -35,6 +41,10 @@ class Sheet:
         widths: "dict[str, int] | None" = None,
         trailer: str = "",
         prose: bool = False,
+        cells: "Sequence[dict[str, str]] | None" = None,
+        most: "dict[str, int] | None" = None,
+        right: "Sequence[str]" = (),
+        colours: "dict[str, str] | None" = None,
     ) -> None:
         self.name = name
         self.rows = rows
@@ -43,6 +53,10 @@ class Sheet:
         self.widths = widths or {}
         self.trailer = trailer
         self.prose = prose
+        self.cells = rows if cells is None else cells
+        self.most = most or {}
+        self.right = right
+        self.colours = colours or {}
 
 
 def as_list(sheet: Sheet) -> str:
@@ -60,18 +74,42 @@ def _entry(key: str, value: str, width: int) -> str:
     return "\n".join([first, *(f"{'':<{width}}  {line}".rstrip() or " " * 4 for line in lines[1:])]) + "\n"
 
 
-def as_table(sheet: Sheet, width: int | None = None) -> str:
+def as_table(sheet: Sheet, width: int | None = None, *, coloured: bool = False) -> str:
     """Write the records as a table: headings, a dashed rule, one line each; cut at `width` columns."""
-    cells = [[printable(_one_line(row.get(column, ""))) for column in sheet.columns] for row in sheet.rows]
+    cells = [[printable(_one_line(row.get(column, ""))) for column in sheet.columns] for row in sheet.cells]
+    if width is not None:
+        cells = [
+            [_cut(cell, sheet.most.get(key)) for key, cell in zip(sheet.columns, line, strict=True)]
+            for line in cells
+        ]
     widths = _widths(sheet, cells, sheet.widths)
     if width is not None and _sum(widths) > width:
         widths = _widths(sheet, cells, {})  # the blanks are for scripts, which read no terminal
+    for at, column in enumerate(sheet.columns):
+        if column in sheet.right:
+            cells = [[*line[:at], line[at].rjust(widths[at]), *line[at + 1 :]] for line in cells]
     lines = [[*sheet.columns], ["-" * size for size in widths], *cells]
     if sheet.prose and width is not None and _sum(widths) > width:
         table = _with_prose(lines, widths, width)
     else:
         table = _lines(lines, _shrunk(widths, width), width)
+    if coloured and "State" in sheet.columns:
+        table = _painted(sheet, table)
     return table + (f"\n{_folded(sheet.trailer, width)}\n" if sheet.trailer else "")
+
+
+def _painted(sheet: Sheet, table: str) -> str:
+    """Return the table with the states of its records in their colours: the word below the heading."""
+    heading, rule, *lines = table.split("\n")
+    at = heading.index("State")
+    return "\n".join([heading, rule, *(_with_colour(line, at, sheet.colours) for line in lines)])
+
+
+def _with_colour(line: str, at: int, colours: "dict[str, str]") -> str:
+    state = line[at:].split(" ", 1)[0]
+    if state not in colours or line[at - 1 : at] not in ("", " ") or line.startswith("    "):
+        return line
+    return f"{line[:at]}\033[{colours[state]}m{state}\033[0m{line[at + len(state) :]}"
 
 
 def _widths(sheet: Sheet, cells: "Sequence[Sequence[str]]", least: "dict[str, int]") -> list[int]:
@@ -111,11 +149,18 @@ def _with_prose(lines: "Sequence[Sequence[str]]", widths: "Sequence[int]", width
 
 
 def _with_prose_below(lines: "Sequence[Sequence[str]]", widths: "Sequence[int]", width: int) -> str:
-    records = [line[:-1] for line in lines]
-    told = _lines(records[:2], widths, width)
-    for record, line in zip(records[2:], lines[2:], strict=True):
-        below = _folded(line[-1], width, "    ")
-        told += _lines([record], widths, width) + (f"{below}\n" if below else "")
+    """Write a table whose last column is below its record, or beside it where there is room for all of it."""
+    room = width - sum(widths) - GAP * len(widths)
+    beside = room >= LEAST_BESIDE
+    told = ""
+    for number, (*record, sentence) in enumerate(lines):
+        text = "-" * room if number == 1 else _cut(sentence, room) if number == 0 else sentence
+        if beside and len(text) <= room:
+            told += _line([*record, text], [*widths, 0]) + "\n"
+            continue
+        told += _lines([record], widths, width)
+        if number > 1 and sentence:
+            told += f"{_folded(sentence, width, '    ')}\n"
     return told
 
 

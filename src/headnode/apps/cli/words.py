@@ -49,6 +49,50 @@ def span(seconds: float | None) -> str:
     return " ".join(parts[:2]) or "0 s"
 
 
+def brief(seconds: float | None) -> str:
+    """Write a span of time for a column of a table; "" for none.
+
+    >>> brief(42), brief(62), brief(5400), brief(100000)
+    ('42s', '1m02s', '1h30m', '1d03h')
+    """
+    if seconds is None:
+        return ""
+    whole = int(seconds)
+    for size, unit, small, smaller in ((86400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s")):
+        if whole >= size:
+            return f"{whole // size}{unit}{whole % size // small:02}{smaller}"
+    return f"{whole}s"
+
+
+def time_limit(seconds: float | None) -> str:
+    """Write a run time limit as it is typed; None has no end.
+
+    >>> time_limit(5400), time_limit(172800), time_limit(90), time_limit(None)
+    ('1h30m', '2d', '1m30s', 'none')
+    """
+    if seconds is None:
+        return "none"
+    left, parts = int(-(-seconds // 1)), []
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m"), (1, "s")):
+        count, left = divmod(left, size)
+        parts.append(f"{count}{unit}" if count else "")
+    return "".join(parts) or "0m"
+
+
+def instant_short(at: float | None, now: float) -> str:
+    """Write a point of time (seconds since 1970) in local time for a column: the clock alone for today.
+
+    >>> import os; os.environ["TZ"] = "UTC"; time.tzset(); instant_short(60.0, 90.0), instant_short(60.0, 1e5)
+    ('00:01', 'Jan 01 00:01')
+    """
+    if at is None:
+        return ""
+    then, today = time.localtime(at), time.localtime(now)
+    if then[:3] == today[:3]:
+        return time.strftime("%H:%M", then)
+    return time.strftime("%b %d %H:%M" if then[0] == today[0] else "%Y-%m-%d", then)
+
+
 def memory(kilobytes: int | None) -> str:
     """Write an amount of memory (kB) in the unit that suits it; "" for none.
 
@@ -70,18 +114,6 @@ def amount(number: int | None) -> str:
     ('', '1 kB', '12 kB', '3.3 GB')
     """
     return memory(-(-number // 1024)) if number else ""
-
-
-def run_time(seconds: float | None) -> str:
-    """Write a run time limit the Compute Cluster way: ``[[days:]hours:]minutes``, or Infinite."""
-    if seconds is None:
-        return "Infinite"
-    minutes = -int(-seconds // 60)
-    days, rest = divmod(minutes, 1440)
-    hours, minutes = divmod(rest, 60)
-    if days:
-        return f"{days}:{hours:02}:{minutes:02}"
-    return f"{hours}:{minutes:02}" if hours else str(minutes)
 
 
 def counted(count: int, thing: str, several: str = "") -> str:

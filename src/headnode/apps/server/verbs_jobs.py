@@ -10,6 +10,7 @@ from headnode.apps.server.desk import Desk
 from headnode.apps.server.expecting import expected_object, prediction_object
 from headnode.apps.server.fitting import refuse_unfit, refuse_unfit_now
 from headnode.apps.server.history import sentence
+from headnode.apps.server.job_lists import listed, page_of
 from headnode.apps.server.lookups import LONGEST_PAGE, Found, states_named
 from headnode.apps.server.named_parents import with_parents
 from headnode.apps.server.named_users import users_named
@@ -236,15 +237,10 @@ async def jobs(desk: Desk, by: User, wish: w.ListWish) -> Object:
     if wish.group is not None:
         return _jobs_of_group(desk, by, wish, wish.group)
     owner = by.name if wish.owner == "" else wish.owner
-    page, more = desk.lookups.page(owner, states_named(wish.states), wish.before, wish.limit)
-    shown = [_listed(desk, found) for found in page]
+    page = page_of(desk, wish, owner, states_named(wish.states))
+    shown = [listed(desk, found) for found in page.jobs]
     total = sum(desk.cluster.counts.values()) + sum(desk.lookups.archive.count_ended(owner=None).values())
-    return {"jobs": shown, "more": more, "total": total}
-
-
-def _listed(desk: Desk, found: Found) -> Object:
-    shown = show.job_object(found.record, found.spec, desk.pending_reason(found.record))
-    return shown | {"expected": expected_object(desk, found.record)}
+    return {"jobs": shown, "more": page.more, "total": total}
 
 
 def _jobs_of_group(desk: Desk, by: User, wish: w.ListWish, name: str) -> Object:
@@ -255,7 +251,7 @@ def _jobs_of_group(desk: Desk, by: User, wish: w.ListWish, name: str) -> Object:
     wanted = [job for job in reversed(group) if not states or job.state in states]
     page = [job for job in wanted if wish.before is None or job.id < wish.before]
     limit = min(max(1, wish.limit), LONGEST_PAGE)
-    shown = [_listed(desk, desk.lookups.job(job.id)) for job in page[:limit]]
+    shown = [listed(desk, desk.lookups.job(job.id)) for job in page[:limit]]
     more = page[limit - 1].id if len(page) > limit else None
     return {"jobs": shown, "more": more, "total": len(group), "group": summary(name, group)}
 

@@ -108,13 +108,21 @@ class ReadOutputWish(Wish, frozen=True):
 
 
 class ListWish(Wish, frozen=True):
-    """jobs.  `group`: only those that this group has now."""
+    """jobs.  `group`: only those that this group has now.
+
+    `name` is a pattern with * and ? for the name, or for the command of a job without one; `since` and
+    `until` are about the time at which a job was made, in seconds since 1970.
+    """
 
     owner: str | None = None
     states: list[str] = []
     before: int | None = None
     limit: int = 100
     group: str | None = None
+    name: str = ""
+    project: str = ""
+    since: float | None = None
+    until: float | None = None
 
 
 class TasksWish(JobWish, frozen=True):

@@ -1,11 +1,12 @@
-"""``hn job list``: jobs, newest first, a page at a time."""
+"""``hn job list``: jobs, alive and over, newest first, a page at a time."""
 
 import os
 
 from headnode.apps.cli.command import FORMAT, STATE, Command
 from headnode.apps.cli.groups import in_words
-from headnode.apps.cli.options import Option
-from headnode.apps.cli.screens.job import COLUMNS, WIDTHS, WITH_EXPECTED, row
+from headnode.apps.cli.options import Option, usage
+from headnode.apps.cli.period import AGO, period
+from headnode.apps.cli.screens.job import WIDTHS, row
 from headnode.apps.cli.sheet import Sheet
 from headnode.apps.cli.words import counted, states
 
@@ -17,26 +18,98 @@ if TYPE_CHECKING:
     from headnode.apps.cli.output import Output
     from headnode.apps.client.client import Client
 
+    Answer = dict[str, Any]
+
 PAGE = 100  # jobs
+MOST_SORTED = 10_000  # jobs that are fetched to be sorted
+LIVING = ["Queued", "Running", "Suspended"]
+ORDERS = ("id", "name", "user", "state", "priority", "submitted", "start", "ended", "elapsed")
+_PAST = ("since", "until", "group")  # with these, jobs of all states are listed
 
 
 def run(asked: "Asked", client: "Client", out: "Output") -> int:
     """List the jobs that were asked for."""
+    if asked.words:
+        raise usage(f"{asked.words[0]!r} is not understood", "one job: hn job view ID")
     limit = asked.number("limit")
-    answer = client.ask(
-        "jobs",
-        owner=_owner(asked),
-        states=_states(asked),
-        before=asked.number("before"),
-        limit=PAGE if limit is None else limit,
-        group=asked.text("group"),
-    )
-    rows = [row(job) for job in answer["jobs"]]
-    columns = COLUMNS if asked.text("format") is None else WITH_EXPECTED
+    answer = _fetched(asked, client, PAGE if limit is None else limit)
     data = answer["jobs"] if "group" not in answer else {"group": answer["group"], "jobs": answer["jobs"]}
-    sheet = Sheet("Id", rows, data, columns=columns, widths=WIDTHS, trailer=_trailer(answer), prose=True)
-    out.sheet(sheet)
+    out.sheet(_sheet(answer, data, out.width))
+    if not answer["jobs"] and out.for_people and _default(asked) and answer.get("total"):
+        out.note("none of your jobs is queued or running; those that are over: hn job list --state '*'")
     return 0
+
+
+def _sheet(answer: "Answer", data: "Any", width: int | None) -> Sheet:
+    import time
+
+    from headnode.apps.cli.screens import job_table
+
+    now = time.time()
+    wide = width is None or width >= job_table.WIDE_FROM
+    return Sheet(
+        "Id",
+        [row(job) for job in answer["jobs"]],
+        data,
+        columns=job_table.WIDE if wide else job_table.COLUMNS,
+        widths=WIDTHS,
+        trailer=_trailer(answer),
+        prose=True,
+        cells=[job_table.cells(job, now) for job in answer["jobs"]],
+        most=job_table.MOST_WHEN_WIDE if wide else job_table.MOST,
+        right=job_table.RIGHT,
+        colours=job_table.COLOURS,
+    )
+
+
+def _fetched(asked: "Asked", client: "Client", limit: int) -> "Answer":
+    """Return up to `limit` jobs; to sort them, as many as are looked at for that."""
+    order = _order(asked)
+    since, until = period(asked)
+    wish = {
+        "owner": _owner(asked),
+        "states": _states(asked),
+        "group": asked.text("group"),
+        "name": asked.text("name"),
+        "project": asked.text("projectname"),
+        "since": since,
+        "until": until,
+    }
+    most = MOST_SORTED if order else limit
+    piecewise = order or any(wish[name] is not None for name in ("name", "project", "since", "until"))
+    answer = client.ask("jobs", before=asked.number("before"), limit=most, **wish)
+    while piecewise and answer["more"] is not None and len(answer["jobs"]) < most:
+        further = client.ask("jobs", before=answer["more"], limit=most - len(answer["jobs"]), **wish)
+        answer = further | {"jobs": answer["jobs"] + further["jobs"]}
+    return _sorted(answer, order, limit) if order else answer
+
+
+def _sorted(answer: "Answer", order: str, limit: int) -> "Answer":
+    from headnode.apps.cli.screens.job_table import ORDERS as KEYS
+
+    backwards = order.startswith("-")
+    key, largest_first = KEYS[order.lstrip("-")]
+    jobs = sorted(answer["jobs"], key=key, reverse=largest_first != backwards)
+    left = len(jobs) - limit
+    more = {"left": left} if left > 0 else {}
+    return answer | {"jobs": jobs[:limit]} | more
+
+
+def _order(asked: "Asked") -> str:
+    """Return what to sort by; "" for nothing.
+
+    Raises:  BadRequest ``usage``.
+    """
+    order = (asked.text("sort") or "").lower()
+    if order and order.lstrip("-") not in ORDERS:
+        raise usage(
+            f"jobs are not sorted by {order!r}", f"choose from: {', '.join(ORDERS)}; -{ORDERS[0]} backwards"
+        )
+    return order
+
+
+def _default(asked: "Asked") -> bool:
+    return not {"state", "all", "user", "group", "name", "projectname", "before", *_PAST} & {*asked.options}
 
 
 def _owner(asked: "Asked") -> str | None:
@@ -57,14 +130,16 @@ def _myself() -> str:
 
 def _states(asked: "Asked") -> "list[str] | None":
     if asked.text("state") is None:
-        return None if asked.flag("all") or "group" in asked.options else ["Queued", "Running", "Suspended"]
+        return None if asked.flag("all") or any(name in asked.options for name in _PAST) else LIVING
     return states(asked.text("state"))
 
 
-def _trailer(answer: "dict[str, Any]") -> str:
+def _trailer(answer: "Answer") -> str:
     """Return the line that scripts skip after the records."""
     shown = counted(len(answer["jobs"]), "matching job")
-    if answer["more"] is not None:
+    if "left" in answer:
+        shown = f"{shown}, {answer['left']} more with a larger --limit"
+    elif answer["more"] is not None:
         shown = f"{shown} on this page, more with --before {answer['more']}"
     return f"{in_words(answer['group'])}\n{shown}" if "group" in answer else shown
 
@@ -76,17 +151,41 @@ COMMANDS = (
         "List jobs: your own that are queued, running or suspended, unless told otherwise",
         run,
         options=(
-            Option("all", "", "Jobs of all users in all states"),
-            STATE,
-            Option("user", "NAME", "Only jobs of this user; * for all"),
+            Option("all", "", "Jobs of all users in all states, also those that are over", short="a"),
+            Option(STATE.name, STATE.value, STATE.summary, repeats=True, short="t"),
+            Option("user", "NAME", "Only jobs of this user; * for all", short="u"),
+            Option(
+                "name",
+                "PATTERN",
+                "Only jobs of this name, or, without one, command; * for any text",
+                short="n",
+            ),
+            Option("projectname", "NAME", "Only jobs of this project", ("project",), short="A"),
             Option("group", "NAME", "Only jobs of this job group, in all states, and how the group stands"),
+            Option(
+                "since",
+                "TIME",
+                f"Only jobs made from this date and time on (UTC), {AGO}; in all states",
+                short="S",
+            ),
+            Option(
+                "until",
+                "TIME",
+                f"Only jobs made before this date and time (UTC), {AGO}; in all states",
+                short="E",
+            ),
+            Option("sort", "KEY", f"Sort by {', '.join(ORDERS)}; -KEY backwards"),
             Option("limit", "N", f"How many at most ({PAGE} if not given)"),
             Option("before", "ID", "Only jobs with a smaller id: the next page"),
             FORMAT,
         ),
-        example="hn job list /all /state:running,queued",
+        example="hn job list --all --since 1d --state failed --sort elapsed",
         notes=(
-            "With --format, a job that waits is shown with the start that is expected.",
+            "Tasks are those that have finished, of all; 2F are two that failed, 1C is one that was "
+            "canceled. A job without a name is shown by its command. The last column has its nodes, or "
+            "why it waits, behind the time in which it is expected to start.",
+            f"A wide terminal, and a pipe, get more columns. With --sort up to {MOST_SORTED} jobs are "
+            "looked at. Colours are for terminals, and not if NO_COLOR is set.",
             "A job group has the jobs that came last under its name, and all that are not over.",
         ),
     ),

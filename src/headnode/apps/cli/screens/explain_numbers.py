@@ -2,7 +2,7 @@
 
 from headnode.apps.cli.screens.explain_layout import places
 from headnode.apps.cli.screens.job import request, tasks_in_words
-from headnode.apps.cli.words import counted, instant, run_time, span
+from headnode.apps.cli.words import counted, instant, span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def _deadline(told: "Told") -> str:
 
 
 def _run_time(seconds: float | None) -> str:
-    return "without limit" if seconds is None else f"{run_time(seconds)} ({span(seconds)})"
+    return "without limit" if seconds is None else span(seconds)
 
 
 def _ago(at: float | None, now: float) -> str:

@@ -1,7 +1,7 @@
 """What people see of a job."""
 
 from headnode.apps.cli.screens.wishes import wishes
-from headnode.apps.cli.words import amount, counted, instant, limits, memory, run_time, span
+from headnode.apps.cli.words import amount, counted, instant, limits, memory, span, time_limit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -10,15 +10,12 @@ if TYPE_CHECKING:
 
     Job = Mapping[str, Any]
 
-COLUMNS = ("Id", "Owner", "Name", "State", "Priority", "Resource Request", "Tasks", "Submit Time", "Remark")
-WITH_EXPECTED = (*COLUMNS[:-1], "Expected Start", COLUMNS[-1])
 WIDTHS = {"Id": 6, "Owner": 10, "Name": 16, "State": 10, "Priority": 8}
 
 
 def row(job: "Job") -> dict[str, str]:
-    """Return a job's line in a list of jobs."""
+    """Return a job's record in a list of jobs, with the keys that scripts read."""
     tasks = job["tasks"]
-    over = tasks["finished"] + tasks["failed"] + tasks["canceled"]
     return {
         "Id": str(job["id"]),
         "Owner": job["owner"],
@@ -26,9 +23,15 @@ def row(job: "Job") -> dict[str, str]:
         "State": job["state"],
         "Priority": job["priority_name"],
         "Resource Request": request(job),
-        "Tasks": f"{over}/{tasks['total']}",
+        "Tasks": f"{tasks['finished']}/{tasks['total']}",
+        **_filled(
+            {"Failed Tasks": str(tasks["failed"] or ""), "Canceled Tasks": str(tasks["canceled"] or "")}
+        ),
         "Submit Time": instant(job["submitted"]),
         **_filled({"Expected Start": instant((job.get("expected") or {}).get("p50"))}),
+        **_filled({"Start Time": instant(job["started"]), "End Time": instant(job["ended"])}),
+        **_filled({"Run Time": time_limit(job["run_time"]), "Nodes": job.get("nodes") or ""}),
+        **_filled({"Command": job.get("command") or ""}),
         "Remark": job["pending_reason"] or job["message"] or job.get("progress_message") or "",
     }
 
@@ -65,7 +68,7 @@ def _course(job: "Job") -> dict[str, str]:
         "Alternative": alternative(job),
         "Allocated Processors": str(job["allocated"] or ""),
         **_nodes(job),
-        "Run Time": run_time(job["run_time"]),
+        "Run Time": time_limit(job["run_time"]),
         "Create Time": instant(job["created"]),
         "Submit Time": instant(job["submitted"]),
         **expected(job.get("expected")),

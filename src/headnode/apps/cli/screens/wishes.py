@@ -1,6 +1,6 @@
 """What the owner of a job asked for beside its size and its times, in the words of the native form."""
 
-from headnode.apps.cli.words import counted, instant, limits, run_time
+from headnode.apps.cli.words import counted, instant, limits, time_limit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def _in_one_line(spec: "Spec") -> str:
     said = [f"size {limits(spec)}"] if "minimum" in spec or "maximum" in spec else []
     for name, value in spec.items():
         if name == "run_time":
-            said.append(f"run time {run_time(value)}")
+            said.append(f"run time {time_limit(value)}")
         elif isinstance(value, dict):
             said += [f"{inner.replace('_', ' ')} {_plain(item)}" for inner, item in value.items()]
         elif name not in ("minimum", "maximum"):

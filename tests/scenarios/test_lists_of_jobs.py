@@ -1,0 +1,82 @@
+"""Lists of jobs find jobs by name, project and time, alive and over, with bounded work for one page."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_local_socket import Peer, Scene, run
+
+from headnode.apps.server import job_lists
+
+NOW = 1_000_000.0
+
+
+async def listed(peer: Peer, **fields: Any) -> list[int]:
+    answer = await peer.done(do="jobs", **fields)
+    return [job["id"] for job in answer["jobs"]]
+
+
+async def made(peer: Peer, *commands: str, **terms: str) -> list[int]:
+    found = []
+    for command in commands:
+        answer = await peer.done(do="submit_job", tasks=[{"command": command}], terms=terms)
+        found.append(int(answer["job"]))
+    return found
+
+
+def test_jobs_alive_and_over_are_found_by_name_command_and_project(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.peer() as peer:
+            over, alive = await made(peer, "a", "b", jobname="Solve heat", projectname="Heat")
+            (nameless,) = await made(peer, "solve sound")
+            await made(peer, "c", jobname="other")
+            await scene.end(over)
+            assert await listed(peer, name="solve*") == [nameless, alive, over]
+            assert await listed(peer, name="solve heat") == [alive, over]
+            assert await listed(peer, name="solve") == []
+            assert await listed(peer, project="HEAT") == [alive, over]
+            assert await listed(peer, project="heat", states=["Finished"]) == [over]
+
+    run(tmp_path, story)
+
+
+def test_jobs_are_found_by_when_they_were_made(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.peer() as peer:
+            (first,) = await made(peer, "a")
+            scene.clock.advance(3600.0)
+            (second,) = await made(peer, "b")
+            assert await listed(peer, since=NOW + 1800) == [second]
+            assert await listed(peer, until=NOW + 1800) == [first]
+            assert await listed(peer, since=NOW, until=NOW + 7200) == [second, first]
+
+    run(tmp_path, story)
+
+
+def test_a_page_looks_at_so_many_jobs_and_says_where_the_next_one_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_lists, "MOST_LOOKED_AT", 2)
+
+    async def story(scene: Scene) -> None:
+        async with scene.peer() as peer:
+            (wanted,) = await made(peer, "a", jobname="needle")
+            hay = await made(peer, "b", "c", "d", jobname="hay")
+            first = await peer.done(do="jobs", name="needle")
+            assert (first["jobs"], first["more"]) == ([], hay[1])
+            second = await peer.done(do="jobs", name="needle", before=first["more"])
+            assert [job["id"] for job in second["jobs"]] == [wanted]
+            assert second["more"] is None
+
+    run(tmp_path, story)
+
+
+def test_a_list_tells_the_command_and_the_nodes_of_each_job(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.peer() as peer:
+            await made(peer, "x" * 1000)
+            answer = await peer.done(do="jobs")
+            (job,) = answer["jobs"]
+            assert (job["command"], job["nodes"]) == ("x" * 119 + "…", "n1")
+
+    run(tmp_path, story)
