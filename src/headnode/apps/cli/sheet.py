@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 KEY_WIDTH = 24  # columns before the colon of a list
 GAP = 1  # blanks between the columns of a table
 NARROWEST = 40  # columns in which sentences are folded; where there are fewer, below their record
-LEAST_BESIDE = 8  # columns in which short sentences are beside their record
 SHORTEST = 17  # columns that are left of a long value where the terminal is narrow: a time to the minute
 
 
@@ -151,10 +150,10 @@ def _with_prose(lines: "Sequence[Sequence[str]]", widths: "Sequence[int]", width
 def _with_prose_below(lines: "Sequence[Sequence[str]]", widths: "Sequence[int]", width: int) -> str:
     """Write a table whose last column is below its record, or beside it where there is room for all of it."""
     room = width - sum(widths) - GAP * len(widths)
-    beside = room >= LEAST_BESIDE
+    beside = room >= len(lines[0][-1])
     told = ""
     for number, (*record, sentence) in enumerate(lines):
-        text = "-" * room if number == 1 else _cut(sentence, room) if number == 0 else sentence
+        text = "-" * room if number == 1 else sentence
         if beside and len(text) <= room:
             told += _line([*record, text], [*widths, 0]) + "\n"
             continue
