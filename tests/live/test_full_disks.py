@@ -1,15 +1,19 @@
-"""A node whose disk is full: below its agent's state directory, and below the work directory of tasks.
+"""A disk that is full: below an agent's state directory, below the work directory of tasks, and the head's.
 
-The journal alone is in `test_agent_survives`.
+The journal of a shepherd alone is in `test_agent_survives`.
 """
 
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from agent_scene import Scene
+
+from headnode.core.model.errors import HeadnodeError
+from heads import real_head
 
 pytestmark = [
     pytest.mark.root,
@@ -87,3 +91,42 @@ def test_a_full_work_directory_fails_its_own_tasks_only(small: Path, tmp_path: P
         (small / "big").unlink()
         scene.head.run(2, (1, 2))
         assert scene.head.result(2, attempt=2).exit_code == 0
+
+
+def test_a_head_on_a_full_disk_keeps_its_nodes_shows_its_jobs_and_goes_on_when_there_is_room(
+    tmp_path: Path,
+) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = ["mount", "-t", "tmpfs", "-o", "size=8m", "small", str(disk)]
+    done = subprocess.run(mounted, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"no disk can be mounted here: {done.stderr}")
+    log, ballast, go = tmp_path / "head.log", disk / "ballast", tmp_path / "go"
+    try:
+        with real_head(disk) as head:
+            log = disk / "head.log"
+            job = head.submit(f"while [ ! -e {go} ]; do sleep 0.05; done")
+            head.wait_for(job, "Running")
+            subprocess.run(["sh", "-c", f"cat /dev/zero > {ballast}"], capture_output=True, check=False)
+            subprocess.run(["sh", "-c", f"tr '\\0' x < /dev/zero >> {log}"], capture_output=True, check=False)
+            filled = log.read_text()
+            go.touch()
+            (agent,) = (disk / "state" / "nodes").iterdir()
+            said = (agent / "agent.log").read_text()
+            began = time.monotonic()
+            while time.monotonic() - began < 3.5:
+                assert head.ask("job", job=job)["job"]["state"] == "Running"
+                assert head.ask("nodes")["nodes"][0]["state"] == "Ready"
+                time.sleep(0.05)
+            with pytest.raises(HeadnodeError, match="no room left"):
+                head.submit("true")
+            ballast.unlink()
+            assert head.wait(job)["state"] == "Finished"
+            assert head.wait(head.submit("true"))["state"] == "Finished"
+            told = log.read_text().removeprefix(filled) + (agent / "agent.log").read_text().removeprefix(said)
+            assert "Traceback" not in told
+            assert len(told.splitlines()) < 10, told
+    finally:
+        ballast.unlink(missing_ok=True)
+        subprocess.run(["umount", "--lazy", str(disk)], check=True)

@@ -67,6 +67,7 @@ class Engine:
         self._planned_by = ""  # the policy that made the last plan, and the mode
         self._rebalancing = Rebalancing()
         self._rest = (Instant(0.0), Instant(0.0))  # no pass from the one until the other
+        self._cannot_write = False  # the journal, at the last try
         self._retry_at: Instant | None = None  # when to try again what the journal could not write
         self.recover()
 
@@ -113,11 +114,14 @@ class Engine:
         try:
             self._record(facts)
         except Unavailable as error:
-            log.error("the journal cannot write: %s", error)
+            if not self._cannot_write:
+                log.error("the journal cannot write; it is tried again each second: %s", error)
             self.recover()
-            self._retry_at = Instant(now + AFTER_TROUBLE)
+            self._cannot_write, self._retry_at = True, Instant(now + AFTER_TROUBLE)
             return [error for _ in batch]
-        self._retry_at = None
+        if self._cannot_write:
+            log.info("the journal can write again")
+        self._cannot_write, self._retry_at = False, None
         self.effects.perform(facts, self.cluster)
         self.offers.perform()
         return answers

@@ -25,6 +25,7 @@ from headnode.adapters.nodes.reconciling import (
     wanted,
 )
 from headnode.adapters.nodes.relaying import Relay
+from headnode.adapters.nodes.reports import Reports
 from headnode.adapters.nodes.sessions import Sessions
 from headnode.adapters.nodes.tables import check_text
 from headnode.adapters.nodes.telling import Telling, told_now
@@ -48,7 +49,7 @@ class NodeLinks:
     """All connections, and what durable events mean for the nodes behind them."""
 
     def __init__(self, ask: Ask, welcome: Callable[[], m.Welcome], cluster: Callable[[], Cluster]) -> None:
-        self._ask = ask
+        self._ask, self._reports = ask, Reports(ask)
         self._welcome = welcome
         self._cluster = cluster
         self.links: dict[str, Link] = {}
@@ -133,7 +134,7 @@ class NodeLinks:
             if link is not None and self.links.get(link.node) is link:
                 del self.links[link.node]
                 self.sessions.node_away(link.node)
-                await self._vanished(link.node)
+                self._vanished(link.node)
             writer.close()
 
     async def _doubt(self, shown: Shown | None, link: Link | None, problem: str) -> None:
@@ -148,12 +149,9 @@ class NodeLinks:
         except Unavailable as error:
             log.error("node %s could not be drained: %s", name, error)
 
-    async def _vanished(self, node: str) -> None:
+    def _vanished(self, node: str) -> None:
         log.info("node %s cannot be reached", node)
-        try:
-            await self._ask(c.NodeVanished(node=node))
-        except Unavailable as error:
-            log.error("node %s could not be recorded as unreachable: %s", node, error)
+        self._reports.give(c.NodeVanished(node=node), lambda _: None)
 
     async def _greet(
         self,
@@ -176,7 +174,8 @@ class NodeLinks:
                 (each.job, each.task, each.instance, each.attempt) for each in (*hello.live, *hello.ended)
             )
             facts = facts_of(hello)
-            await self._ask(c.RegisterNode(facts=facts, approved=shown is None, key=key, kept=kept))
+            known = c.RegisterNode(facts=facts, approved=shown is None, key=key, kept=kept)
+            await self._reports.recorded(known)
         except NotAllowed as error:
             link.send(m.Goodbye(reason=str(error)))
             raise
@@ -187,11 +186,11 @@ class NodeLinks:
         self.links[link.node] = link
         link.send(replace(welcome, now=told_now()))
         self._telling.order_check(link, self._cluster())
-        await self._put_right(link, hello)
+        self._put_right(link, hello)
         log.info("node %s is here: %d tasks live", link.node, len(hello.live))
         return link
 
-    async def _put_right(
+    def _put_right(
         self, link: Link, holdings: m.Holdings, fresh: Collection[tuple[int, int, int, int]] = ()
     ) -> None:
         """Put the node's table and ours right, whatever was lost since they last agreed."""
@@ -218,9 +217,9 @@ class NodeLinks:
             link.send(message)
         self._learn_launched(link, holdings.launched if anew else _of_tasks(holdings.launched))
         for report in plan.reports:
-            await self._ask(report)
+            self._report(report, link, None)
         for job in sorted(dirty - set(holdings.open_jobs)):
-            await self._ask(c.ReportClosed(node=link.node, job=job))
+            self._report(c.ReportClosed(node=link.node, job=job), link, None)
 
     def _learn_launched(self, link: Link, launched: Sequence[m.Live]) -> None:
         if launched:
@@ -234,7 +233,7 @@ class NodeLinks:
                 case m.Heartbeat():
                     self._answer(link, message)
                 case m.Table():
-                    await self._compare(link, message)
+                    self._compare(link, message)
                 case m.Started(job=job, begun=begun):
                     link.began(message)
                     said = tuple(e.Begun(b.task, b.instance, b.attempt, b.at) for b in begun)
@@ -277,7 +276,7 @@ class NodeLinks:
         self.leases[link.node] = max(heartbeat.lease, lease)
         link.send(m.Heard(number=heartbeat.number, lease=lease, now=told_now()))
 
-    async def _compare(self, link: Link, table: m.Table) -> None:
+    def _compare(self, link: Link, table: m.Table) -> None:
         """Put right what a node's table shows; one that is twice or too late shows nothing."""
         fresh = link.fresh_at(table)
         if fresh is None:
@@ -285,7 +284,7 @@ class NodeLinks:
         check = health_check(self._cluster(), link.node)
         if table.check != check_text(check.program, check.every):
             link.send(check)
-        await self._put_right(link, table, fresh)
+        self._put_right(link, table, fresh)
 
     def _take(self, message: m.Results, link: Link) -> None:
         """Report how attempts ended, as far as it can be believed."""
@@ -299,18 +298,17 @@ class NodeLinks:
         """Note that a prolog or an epilog failed; the node hears when that is durable."""
         said = message.said[: WORDS.most]
         command = c.ReportHook(node=link.node, job=message.job, hook=message.hook, said=said)
-        task = asyncio.ensure_future(self._ask(command))
 
-        def heard(done: "asyncio.Future[object]") -> None:
-            _acknowledge(done, link, None)
-            if not done.cancelled() and done.exception() is None:
+        def heard(error: BaseException | None) -> None:
+            _acknowledge(error, link, None)
+            if error is None:
                 link.send(m.HookHeard(job=message.job, hook=message.hook))
 
-        task.add_done_callback(heard)
+        self._reports.give(command, heard, (link, message.job, message.hook))
 
     def _report(self, command: c.Command, link: Link, number: int | None) -> None:
-        task = asyncio.ensure_future(self._ask(command))
-        task.add_done_callback(lambda done: _acknowledge(done, link, number))
+        key = command if number is None else (link, number)
+        self._reports.give(command, lambda error: _acknowledge(error, link, number), key)
 
 
 def _goodbye(reason: str) -> bytes:
@@ -322,11 +320,8 @@ def _of_tasks(launched: Sequence[m.Live]) -> list[m.Live]:
     return [live for live in launched if live.job > 0 and live.task > 0]
 
 
-def _acknowledge(done: "asyncio.Future[object]", link: Link, number: int | None) -> None:
-    """Acknowledge what is durable.  What could not be recorded is said again after the next hello."""
-    if done.cancelled():
-        return
-    error = done.exception()
+def _acknowledge(error: BaseException | None, link: Link, number: int | None) -> None:
+    """Acknowledge what is durable.  What was refused is said again after the next hello."""
     if error is None:
         if number is not None:
             link.send(m.Ack(number=number))

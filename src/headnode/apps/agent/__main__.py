@@ -22,6 +22,7 @@ log = logging.getLogger("headnode.agent")
 def main(argv: Sequence[str]) -> int:
     """Run an agent; return the exit status: 0 ended as told, 1 refused."""
     options = read_options(argv)
+    logging.raiseExceptions = False  # a log that cannot be written must not be filled with that
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     os.umask(FILE_MODE_MASK)
     warn_of_unsafe_code(log)

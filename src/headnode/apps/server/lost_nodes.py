@@ -31,6 +31,7 @@ async def watch_for_lost_nodes(engine: Engine, inbox: Inbox, links: NodeLinks) -
     whole machine, stood still: what was said meanwhile may still be on its way.
     """
     absences, looked = Absences(), time.monotonic()
+    unrecorded: set[c.Command] = set()  # of what the journal could not write, and that was told
     while True:
         await asyncio.sleep(BETWEEN_LOOKS)
         looked, before = time.monotonic(), looked
@@ -41,12 +42,15 @@ async def watch_for_lost_nodes(engine: Engine, inbox: Inbox, links: NodeLinks) -
             links.forgive(looked - before)
             absences.forgive(looked - before)
         for name in links.silent(patience(engine, links.leases)):
-            await _tell(inbox, c.NodeVanished(node=name))
-            await _give_up(inbox, name)
+            log.warning("node %s is silent: its tasks are given up", name)
+            await _tell(inbox, c.NodeVanished(node=name), unrecorded)
+            await _tell(inbox, c.GiveUpNode(node=name), unrecorded)
         states = {name: node.state for name, node in engine.cluster.nodes.items()}
         for name in absences.too_long(states, patience(engine, links.leases), time.monotonic()):
             if engine.cluster.on_node(name):
-                await _give_up(inbox, name)
+                if c.GiveUpNode(node=name) not in unrecorded:
+                    log.warning("node %s has been away too long: its tasks are given up", name)
+                await _tell(inbox, c.GiveUpNode(node=name), unrecorded)
 
 
 Patience = Mapping[str, float]
@@ -76,13 +80,13 @@ class Absences:
         self._since = {name: since + seconds for name, since in self._since.items()}
 
 
-async def _give_up(inbox: Inbox, name: str) -> None:
-    log.warning("node %s has been away too long: its tasks are given up", name)
-    await _tell(inbox, c.GiveUpNode(node=name))
-
-
-async def _tell(inbox: Inbox, command: c.NodeVanished | c.GiveUpNode) -> None:
+async def _tell(inbox: Inbox, command: c.NodeVanished | c.GiveUpNode, unrecorded: set[c.Command]) -> None:
+    """Record what became of a node; where that is not possible it comes again, and is told once."""
     try:
         await inbox.ask(command)
     except Unavailable as error:
-        log.error("what became of node %s could not be recorded: %s", command.node, error)
+        if command not in unrecorded:
+            log.error("what became of node %s could not be recorded: %s", command.node, error)
+        unrecorded.add(command)
+    else:
+        unrecorded.discard(command)

@@ -49,6 +49,7 @@ BETWEEN_SNAPSHOT_LOOKS = 5.0  # seconds
 def main(arguments: list[str]) -> int:
     """Run a head until it is told to end; return its exit status."""
     options = read_options(arguments)
+    logging.raiseExceptions = False  # a log that cannot be written must not be filled with that
     logging.basicConfig(
         level=logging.DEBUG if options.verbose else logging.INFO,
         format="%(asctime)s %(name)s %(levelname)s %(message)s",

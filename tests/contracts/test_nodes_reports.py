@@ -1,0 +1,125 @@
+"""Reports of nodes while the journal cannot write: held, tried together, and recorded in their order."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+
+import pytest
+
+from headnode.adapters.nodes import reports as tried
+from headnode.adapters.nodes.reports import Reports
+from headnode.core.lifecycle import commands as c
+from headnode.core.model.errors import NotFound, Unavailable
+from headnode.core.model.quantities import JobId
+
+FULL = Unavailable(code="journal-full", what="there is no room")
+
+
+class Disk:
+    """Where commands are recorded, as long as there is room."""
+
+    def __init__(self) -> None:
+        self.full = False
+        self.recorded: list[c.Command] = []
+        self.tries = 0  # turns of the loop in which something was tried
+        self._trying = self._fails = False  # what is tried in one turn fails together
+
+    async def ask(self, command: c.Command) -> object:
+        if not self._trying:
+            self._trying, self._fails, self.tries = True, self.full, self.tries + 1
+            asyncio.get_running_loop().call_soon(self._over)
+        if self._fails:
+            raise FULL
+        if isinstance(command, c.GiveUpNode):
+            raise NotFound(code="no-such-node", what="no")
+        self.recorded.append(command)
+        return ()
+
+    def _over(self) -> None:
+        self._trying = False
+
+
+def played(
+    scene: Callable[[Disk, Reports], Coroutine[None, None, None]], monkeypatch: pytest.MonkeyPatch
+) -> Disk:
+    monkeypatch.setattr(tried, "AGAIN", 0.01)
+    disk = Disk()
+
+    async def play() -> None:
+        await asyncio.wait_for(scene(disk, Reports(disk.ask)), 10)
+
+    asyncio.run(play())
+    return disk
+
+
+def ready(job: int) -> c.ReportReady:
+    return c.ReportReady(node="node1", job=JobId(job))
+
+
+async def until(happened: Callable[[], object]) -> None:
+    while not happened():
+        await asyncio.sleep(0)
+
+
+def test_what_was_reported_on_a_full_disk_is_recorded_in_its_order_once_there_is_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scene(disk: Disk, reports: Reports) -> None:
+        heard: list[BaseException | None] = []
+        disk.full = True
+        for job in range(1, 101):
+            reports.give(ready(job), heard.append, ready(job))
+        await until(lambda: disk.tries > 3)
+        for job in range(50, 151):  # a node says again what is not acknowledged
+            reports.give(ready(job), heard.append, ready(job))
+        assert heard == []
+        tries, disk.full = disk.tries, False
+        await until(lambda: len(heard) == 150)
+        assert heard == [None] * 150
+        assert disk.tries <= tries + 2  # all that waited is one try
+
+    disk = played(scene, monkeypatch)
+    assert disk.recorded == [ready(job) for job in range(1, 151)]
+
+
+def test_what_is_refused_is_told_at_once_and_holds_up_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene(disk: Disk, reports: Reports) -> None:
+        heard: list[BaseException | None] = []
+        reports.give(c.GiveUpNode(node="node1"), heard.append)
+        reports.give(ready(1), heard.append)
+        await until(lambda: len(heard) == 2)
+        assert isinstance(heard[0], NotFound)
+        assert heard[1] is None
+
+    played(scene, monkeypatch)
+
+
+def test_who_waits_for_a_record_hears_after_a_while_that_there_is_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tried, "PATIENCE", 0.05)
+
+    async def scene(disk: Disk, reports: Reports) -> None:
+        disk.full = True
+        with pytest.raises(Unavailable, match="could not write"):
+            await reports.recorded(ready(1))
+        disk.full = False
+        await reports.recorded(ready(2))
+
+    assert played(scene, monkeypatch).recorded == [ready(1), ready(2)]
+
+
+def test_no_more_than_so_many_reports_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tried, "MOST_HELD", 10)
+
+    async def scene(disk: Disk, reports: Reports) -> None:
+        heard: list[BaseException | None] = []
+        disk.full = True
+        reports.give(ready(1), heard.append)
+        await until(lambda: disk.tries)
+        await asyncio.sleep(0)
+        for job in range(2, 1000):
+            reports.give(ready(job), heard.append)
+        disk.full = False
+        await until(lambda: len(heard) == 10)
+
+    assert len(played(scene, monkeypatch).recorded) == 10
