@@ -8,8 +8,10 @@ import os
 import socket
 import struct
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -304,6 +306,41 @@ def asks(node: JoinedNode) -> str:
     return ""
 
 
+def test_what_a_task_launches_on_its_other_node_asks_as_the_task_too(
+    head: RealHead, node: JoinedNode, tmp_path: Path
+) -> None:
+    other = JoinedNode(tmp_path, "further", 4)
+    assert other.join(invite(head, approve=True)).returncode == 0
+    other.start()
+    try:
+        wait_for_state(head, "further", "Ready")
+        terms = {"numnodes": "2", "requestednodes": "far,further"}
+        script = 'for n in $HEADNODE_HOSTS; do $HEADNODE_LAUNCH -n $n "hn job view $CCP_JOBID --quiet"; done'
+        task = {"command": script, "numnodes": "2"}
+        job = int(head.ask("submit_job", terms=terms, tasks=[task])["job"])
+        assert said_by(head, job) == f"{job}\n{job}\n"
+    finally:
+        head.ask("drain_node", node="further", reason="over")
+        other.stop()
+
+
+def test_a_shell_beside_the_task_asks_as_the_owner_of_the_job(
+    head: RealHead, node: JoinedNode, sleeper: int
+) -> None:
+    assert node.process is not None
+    words = ["job", "shell", "--job", str(sleeper), "--", "hn", "job", "view", str(sleeper), "--quiet"]
+    said = subprocess.run(
+        [sys.executable, "-m", "headnode.apps.cli", *words],
+        env=os.environ | {"HEADNODE_STATE": str(head.state)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+    )
+    assert said.stdout == f"{sleeper}\n"
+
+
 def test_what_a_task_did_is_in_the_audit_log_with_its_node(
     head: RealHead, node: JoinedNode, sleeper: int
 ) -> None:
@@ -314,7 +351,8 @@ def test_what_a_task_did_is_in_the_audit_log_with_its_node(
 
 def test_large_answers_pass_while_the_node_goes_on(head: RealHead, node: JoinedNode, sleeper: int) -> None:
     client = door(node)
-    text = "x" * 3_000_000
-    job = client.ask("create_job", terms={"jobname": "large"}, tasks=[{"command": f"true {text}"}])["job"]
-    assert text in client.ask("export_job", job=job)["text"]
+    tasks = [{"command": f"true {number} {'x' * 100_000}"} for number in range(40)]
+    job = client.ask("create_job", terms={"jobname": "large"}, tasks=tasks)["job"]
+    written = client.ask("export_job", job=job)["text"]
+    assert all(task["command"] in written for task in tasks)
     assert head.ask("node", node="far")["node"]["state"] == "Ready"

@@ -8,7 +8,7 @@ from headnode.core.model.errors import BadRequest
 from headnode.core.model.sweep import substitute
 
 SESSION = (
-    "HOME", "USER", "LOGNAME", "SHELL", "PWD", "TERM", "DISPLAY", "SSH_AUTH_SOCK", "SUDO_USER",
+    "HOME", "USER", "LOGNAME", "SHELL", "PWD", "TERM", "DISPLAY", "SSH_AUTH_SOCK", "SUDO_USER", "PS1",
     "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "LD_PRELOAD", "CCP_JOBID", "HEADNODE_STATE",
     "HYDRA_LAUNCHER", "OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent", "PBS_NODEFILE",
 )  # fmt: skip

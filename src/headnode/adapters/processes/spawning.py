@@ -322,7 +322,7 @@ def _find(program: Program) -> str:
         raise CannotStart(f"{found!r} is not executable; make it so with chmod +x {found}")
     raise CannotStart(
         f"there is no command {name!r}{_on_node(program)}; {_beside(program)}install it, write its full "
-        f"path, or set PATH (it is {path})"
+        f"path, or pass your PATH with --env PATH (it is {path})"
     )
 
 

@@ -109,7 +109,7 @@ def _output(asked: "Asked") -> Output:
 
 
 def _output_as(kind: type[Output]) -> Output:
-    out = kind(sys.stdout.write, sys.stderr.write, _write_bytes, _terminal_width())
+    out = kind(sys.stdout.write, _complain, _write_bytes, _terminal_width())
     out.coloured = _wants_colour()
     return out
 
@@ -117,6 +117,11 @@ def _output_as(kind: type[Output]) -> Output:
 def _wants_colour() -> bool:
     """Return whether to write colours.  Source:  no-color.org."""
     return os.isatty(1) and not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") != "dumb"
+
+
+def _complain(text: str) -> None:
+    sys.stdout.flush()  # who has both in one file reads them in their order
+    sys.stderr.write(text)
 
 
 def _write_bytes(data: bytes) -> None:

@@ -4,7 +4,7 @@ from headnode.apps.cli.command import Command
 from headnode.apps.cli.described import task_terms
 from headnode.apps.cli.ids import job_id
 from headnode.apps.cli.options import usage
-from headnode.apps.cli.submitter import ENV_ALL, take_over, tell_directory
+from headnode.apps.cli.submitter import ENV_ALL, take_over
 from headnode.apps.cli.terms import TASK_OPTIONS
 
 TYPE_CHECKING = False
@@ -24,7 +24,6 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
     answer = client.ask("add_tasks", job=job, tasks=[task])
     for number in answer["tasks"]:
         out.said(f"Task has been added. ID: {job}.{number}.", answer, f"{job}.{number}")
-    tell_directory(task, asked, out)
     return 0
 
 
