@@ -18,7 +18,8 @@ PATIENCE = 10.0  # seconds for what was told to stop
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let somebody with time ask for a longer chaos."""
-    parser.addoption("--chaos-rounds", default="200", help="how often head or agent are killed (default 200)")
+    parser.addoption("--chaos-kills", default="200", help="how often parts are killed (default 200)")
+    parser.addoption("--chaos-freezes", default="4", help="how often parts are frozen (default 4)")
     parser.addoption("--chaos-seconds", default="30", help="how long machines fail (default 30)")
     parser.addoption("--chaos-seed", default="1", help="which chaos of verbs it is (default 1)")
 

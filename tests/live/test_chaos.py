@@ -1,8 +1,8 @@
-"""Head and agent are killed with SIGKILL at random moments, again and again, under a load of real processes.
+"""Head, agent, shepherds and factory are killed or frozen at random moments under a load of real processes.
 
 Afterwards the archive is compared with what the tasks themselves wrote: nothing acknowledged is lost, no
-task ran twice, every exit code was kept.  More rounds:
-``make test TESTS='tests/live/test_chaos.py --chaos-rounds 5000 --timeout 0'``.
+task ran twice, every exit code was kept.  The figures are printed.  More of it:
+``make test TESTS='tests/live/test_chaos.py --chaos-kills 1000 --chaos-freezes 50 --timeout 0 -s'``.
 """
 
 import os
@@ -11,22 +11,26 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from headnode.adapters.processes.job_journal import lives, read
 from headnode.apps.client.client import Client
-from headnode.core.model.errors import HeadnodeError, Unavailable
+from headnode.core.model.errors import HeadnodeError, NotFound, Unavailable
 
 PATIENCE = 60.0  # seconds for anything that must happen
 EXITS = 7  # tasks end with exit codes 0 to 6
+PARTS = ("head", "agent", "factory", "shepherd")
 
 
 class Victim:
-    """A head with one node of two processors, whose processes may be killed at any moment."""
+    """A head with one node of two processors, whose processes may be killed or frozen at any moment."""
 
     def __init__(self, directory: Path) -> None:
         self.state = directory / "state"
@@ -35,41 +39,60 @@ class Victim:
         self.head = self._start()
 
     def _start(self) -> "subprocess.Popen[bytes]":
-        command = [
-            sys.executable,
-            "-m",
-            "headnode.apps.server",
-            "--state",
-            str(self.state),
-            "--processors",
-            "2",
-        ]
+        words = ["-m", "headnode.apps.server", "--state", str(self.state), "--processors", "2"]
         with (self.state / "head.log").open("ab") as log:
-            return subprocess.Popen(command, stdout=log, stderr=log)
+            return subprocess.Popen([sys.executable, *words], stdout=log, stderr=log)
 
-    def kill_head(self) -> None:
-        """Kill the head and start another."""
-        self.head.kill()
-        self.head.wait()
-        self.client.close()
-        self.head = self._start()
+    def kill(self, which: str) -> int:
+        """Kill the processes of one part, or all of them; return how many were there.
 
-    def kill_agent(self) -> None:
-        """Kill the agent, if there is one just now; the head starts another."""
-        for pid in self._agents():
-            with suppress(ProcessLookupError):  # one whose head is gone may have ended by itself
-                os.kill(pid, signal.SIGKILL)
+        A killed head is started again; the head starts agents, agents the factory.
+        """
+        found = self.processes(which)
+        send(found, signal.SIGKILL)
+        if which in ("head", "all"):
+            self.head.wait()
+            self.client.close()
+            self.head = self._start()
+        return len(found)
 
-    def _agents(self) -> Iterator[int]:
-        for folder in Path("/proc").iterdir():
-            if not folder.name.isdigit():
-                continue
-            try:
-                words = (folder / "cmdline").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if b"headnode.apps.agent" in words and str(self.state).encode() in b" ".join(words):
-                yield int(folder.name)
+    def freeze(self, which: str, seconds: float) -> int:
+        """Stop the processes of a part for some time; return how many were there."""
+        found = self.processes(which)
+        send(found, signal.SIGSTOP)
+        time.sleep(seconds)  # the time is what is tried
+        send(found, signal.SIGCONT)
+        return len(found)
+
+    def processes(self, which: str) -> list[int]:
+        """Return the processes of a part that live now."""
+        if which == "all":
+            return [number for part in PARTS for number in self.processes(part)]
+        if which == "head":
+            return [self.head.pid]
+        if which == "shepherd":
+            return self._shepherds()
+        agents = [
+            number
+            for number, _, words in commands()
+            if b"headnode.apps.agent" in words and str(self.state).encode() in b" ".join(words)
+        ]
+        if which == "agent":
+            return agents
+        return [
+            number
+            for number, parent, words in commands()
+            if parent in agents and b"fork_server" in b" ".join(words)
+        ]
+
+    def _shepherds(self) -> list[int]:
+        """Return the shepherds whose journals say that they live."""
+        found = []
+        for journal in (self.state / "nodes").glob("*/jobs/*.journal"):
+            with suppress(OSError):  # it has ended meanwhile
+                if lives(journal) and (story := read(journal)) is not None:
+                    found.append(story.header.process)
+        return found
 
     def ask(self, question: str, **fields: Any) -> dict[str, Any]:
         """Ask the head, waiting for it while it is away; for questions that may be asked twice."""
@@ -105,7 +128,7 @@ def victim(tmp_path: Path) -> Iterator[Victim]:
 def submit(victim: Victim, tracks: Path, dice: random.Random) -> tuple[int, int] | None:
     """Submit a job of a few tasks; return its id and size if the head acknowledged it."""
     count = dice.randint(1, 12)
-    pause = dice.choice(("0", "0", "0.02", "0.2"))
+    pause = dice.choice(("0", "0.02", "0.2", "0.6"))
     command = f"echo $HEADNODE_TASK >> {tracks}; sleep {pause}; exit $(( * % {EXITS} ))"
     try:
         answer = victim.client.ask(
@@ -119,12 +142,15 @@ def submit(victim: Victim, tracks: Path, dice: random.Random) -> tuple[int, int]
 def test_nothing_acknowledged_is_lost_and_nothing_runs_twice(
     victim: Victim, tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
-    rounds = int(pytestconfig.getoption("--chaos-rounds"))
-    dice = random.Random(rounds)
+    kills, freezes = (int(pytestconfig.getoption(name)) for name in ("--chaos-kills", "--chaos-freezes"))
+    dice = random.Random(kills)
     tracks = tmp_path / "tracks"
     tracks.touch()
     acknowledged: dict[int, int] = {}
-    for number in range(rounds):
+    hits: Counter[str] = Counter()
+    plan = ["kill"] * kills + ["freeze"] * freezes
+    dice.shuffle(plan)
+    for number, what in enumerate(plan):
         if number % 2:  # a busy machine would kill every head while it starts
             victim.ask("ping")
         until = time.monotonic() + dice.uniform(0.0, 0.35)
@@ -132,12 +158,15 @@ def test_nothing_acknowledged_is_lost_and_nothing_runs_twice(
             made = submit(victim, tracks, dice) if _backlog(victim) < 30 else None
             if made:
                 acknowledged[made[0]] = made[1]
-        for kill in dice.choice(
-            ((victim.kill_head,), (victim.kill_agent,), (victim.kill_head, victim.kill_agent))
-        ):
-            kill()
+        part = dice.choice([*filter(victim.processes, PARTS), "all"])
+        found = victim.kill(part) if what == "kill" else victim.freeze(part, dice.uniform(0.1, 3.0))
+        hits[f"{what} {part}"] += found > 0
     _wait_until_all_are_over(victim, acknowledged)
-    _compare(victim, acknowledged, tracks)
+    account = _account(victim, acknowledged, tracks)
+    print(f"\n{account.in_words()}; {', '.join(f'{what}: {hits[what]}' for what in sorted(hits))}")
+    assert account.lost + account.doubled + account.wrong == []
+    assert sum(hits.values()) > 0.9 * (kills + freezes), f"what should be hit had ended: {hits}"
+    assert account.known > account.instances / 2, f"hardly anything ran to its end: {account}"
 
 
 def _backlog(victim: Victim) -> int:
@@ -159,20 +188,68 @@ def _wait_until_all_are_over(victim: Victim, acknowledged: dict[int, int]) -> No
     assert acknowledged, "nothing was ever acknowledged"
 
 
-def _compare(victim: Victim, acknowledged: dict[int, int], tracks: Path) -> None:
+@dataclass
+class Account:
+    """What became of the acknowledged jobs; the lists name instances."""
+
+    jobs: int = 0
+    instances: int = 0
+    known: int = 0  # instances whose exit code the head has
+    lost: list[str] = field(default_factory=list)  # acknowledged, and not there or without an end
+    doubled: list[str] = field(default_factory=list)  # ran more than once
+    wrong: list[str] = field(default_factory=list)  # the head says otherwise than the task
+
+    def in_words(self) -> str:
+        """Return the figures in one line."""
+        return (
+            f"{self.jobs} jobs with {self.instances} instances acknowledged: {len(self.lost)} lost, "
+            f"{len(self.doubled)} doubled, {len(self.wrong)} wrong; "
+            f"{self.instances - self.known} ended by the death of their shepherd"
+        )
+
+
+def _account(victim: Victim, acknowledged: dict[int, int], tracks: Path) -> Account:
     """Compare what the head says with what the tasks wrote."""
-    ran: dict[str, int] = {}
-    for line in tracks.read_text().split():
-        instance = line.rpartition(".")[0]
-        ran[instance] = ran.get(instance, 0) + 1
-    twice = {instance: times for instance, times in ran.items() if times > 1}
-    assert not twice, f"ran more than once: {twice}"
+    ran = Counter(line.rpartition(".")[0] for line in tracks.read_text().split())
+    account = Account(jobs=len(acknowledged), instances=sum(acknowledged.values()))
+    account.doubled = [name for name, times in ran.items() if times > 1]
     for job, count in acknowledged.items():
-        tasks = victim.ask("tasks", job=job, expand=1)["tasks"]
-        assert len(tasks) == count, f"job {job} has {len(tasks)} of {count} instances"
-        for task in tasks:
-            expected = task["instance"] % EXITS
-            name = f"{job}.1.{task['instance']}"
-            assert ran.get(name) == 1, f"{name} never ran: {task}"
-            assert task["exit_code"] == expected, f"{name} ended with {task}"
-            assert task["state"] == ("Finished" if expected == 0 else "Failed"), f"{name}: {task}"
+        try:
+            tasks = {task["instance"]: task for task in victim.ask("tasks", job=job, expand=1)["tasks"]}
+        except NotFound:
+            tasks = {}
+        for instance in range(1, count + 1):
+            name = f"{job}.1.{instance}"
+            _judge(account, name, tasks.get(instance), ran[name], instance % EXITS)
+    return account
+
+
+def _judge(account: Account, name: str, task: dict[str, Any] | None, times: int, expected: int) -> None:
+    if task is None or task["state"] not in ("Finished", "Failed"):
+        account.lost.append(f"{name}: {task}")
+    elif task["exit_code"] is None:  # its shepherd was killed: it must have failed, with the reason
+        if task["state"] != "Failed" or not task["message"]:
+            account.wrong.append(f"{name}: {task}")
+    else:
+        account.known += 1
+        if times == 0:
+            account.lost.append(f"{name} never ran: {task}")
+        state = "Finished" if expected == 0 else "Failed"
+        if (task["exit_code"], task["state"]) != (expected, state):
+            account.wrong.append(f"{name}: {task}")
+
+
+def send(processes: list[int], what: signal.Signals) -> None:
+    for number in processes:
+        with suppress(ProcessLookupError):  # it has ended by itself
+            os.kill(number, what)
+
+
+def commands() -> Iterator[tuple[int, int, list[bytes]]]:
+    """Yield number, parent and words of each process."""
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            with suppress(OSError):
+                words = (folder / "cmdline").read_bytes().split(b"\0")
+                status = (folder / "stat").read_text().rpartition(")")[2].split()
+                yield int(folder.name), int(status[1]), words
