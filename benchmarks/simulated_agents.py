@@ -52,12 +52,17 @@ class SimulatedAgent:
             await asyncio.sleep(REDIAL)
 
     async def _converse(self) -> None:
-        reader, self.writer = await self._identity.dial()
-        self._say(m.Hello(protocol=m.PROTOCOL, facts=self.facts, **self._holdings()))
+        reader, self.writer = await self.dial()
+        self.say(m.Hello(protocol=m.PROTOCOL, facts=self.facts, **self._holdings()))
         while (data := await read_frame(reader, m.LARGEST_MESSAGE)) is not None:
-            self._obey(_decoder.decode(data), data)
+            self.obey(_decoder.decode(data), data)
 
-    def _say(self, message: m.FromAgent) -> None:
+    async def dial(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Return a new connection to the head."""
+        return await self._identity.dial()
+
+    def say(self, message: m.FromAgent) -> None:
+        """Send a message, unless the head is away."""
         if self.writer is not None and not self.writer.is_closing():
             self.writer.write(frame(_encode(message)))
 
@@ -68,35 +73,37 @@ class SimulatedAgent:
             "opened": tuple(self._opened.items()),
         }
 
-    def _obey(self, message: m.FromHead, data: bytes) -> None:
+    def obey(self, message: m.FromHead, data: bytes) -> None:
+        """Do what the head says; `data` is the message as it came."""
         match message:
             case m.Welcome():
                 self.beat()
             case m.OpenJob(job=job):
                 self._opened[job] = zlib.crc32(data)
             case m.Run():
-                self._run(message)
+                self.run(message)
             case m.CloseJob(job=job):
                 self._opened.pop(job, None)
-                self._say(m.JobClosed(job=job))
+                self.say(m.JobClosed(job=job))
             case m.TellTable(number=number):
                 self._asked = self._number
-                self._say(m.Table(number=number, **self._holdings()))
+                self.say(m.Table(number=number, **self._holdings()))
                 asyncio.get_running_loop().call_later(SOON, self.beat)
             case m.Heard(number=number):
                 if number != self._asked:
                     self._agrees()
 
-    def _run(self, message: m.Run) -> None:
+    def run(self, message: m.Run) -> None:
+        """Report the attempts as started."""
         at = Instant(1.0)
         for instance, attempt in message.attempts:
             key = (message.job, message.task, instance)
             self._live[key] = m.Live(*key, attempt, True, at)
         begun = tuple(m.Begun(message.task, *who, at) for who in message.attempts)
-        self._say(m.Started(job=message.job, begun=begun))
+        self.say(m.Started(job=message.job, begun=begun))
 
     def beat(self) -> None:
         """Say that we live."""
         self._number += 1
         digest = digest_of_holdings(m.Table(number=0, **self._holdings()))
-        self._say(m.Heartbeat(number=self._number, digest=digest))
+        self.say(m.Heartbeat(number=self._number, digest=digest))

@@ -1,0 +1,79 @@
+"""Agents on the head's own machine that end every task at once, without starting a process.
+
+Run alone, this is their process: ``python benchmarks/ending_agents.py STATE AGENTS PROCESSORS``.
+"""
+
+import asyncio
+import contextlib
+import os
+import sys
+import time
+from pathlib import Path
+
+from headnode.adapters.nodes import messages as m
+from headnode.core.model.quantities import Instant
+from simulated_agents import SimulatedAgent
+
+EXITS = 10  # every tenth instance ends with exit code 1
+
+
+class EndingAgent(SimulatedAgent):
+    """One agent of this machine.  A task starts and ends in the moment in which the head dispatches it."""
+
+    def __init__(self, name: str, processors: int, state: Path) -> None:
+        super().__init__(name, processors, state / "simulated", lambda: None)
+        self._socket = state / "nodes.sock"
+        self._results = 0
+        self._unacknowledged: dict[int, m.Results] = {}
+
+    async def dial(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Return a new connection to the head."""
+        return await asyncio.open_unix_connection(self._socket)
+
+    def obey(self, message: m.FromHead, data: bytes) -> None:
+        """Obey, and forget results that the head has recorded."""
+        if isinstance(message, m.Welcome):
+            for results in self._unacknowledged.values():
+                self.say(results)
+        if isinstance(message, m.Ack):
+            self._unacknowledged.pop(message.number, None)
+        super().obey(message, data)
+
+    def run(self, message: m.Run) -> None:
+        """Report the attempts as started and ended."""
+        now = Instant(time.time())
+        begun = tuple(m.Begun(message.task, *who, now) for who in message.attempts)
+        self.say(m.Started(job=message.job, begun=begun))
+        ended = tuple(
+            m.Result(
+                message.task, instance, attempt, "exited", int((message.job + instance) % EXITS == 0),
+                started=now, ended=now, peak_memory=1000,
+            )
+            for instance, attempt in message.attempts
+        )  # fmt: skip
+        self._results += 1
+        results = m.Results(number=self._results, job=message.job, results=ended)
+        self._unacknowledged[self._results] = results
+        self.say(results)
+
+
+async def pulse(agents: list[EndingAgent]) -> None:
+    """Let every agent send a heartbeat each second."""
+    while True:
+        await asyncio.sleep(1.0)
+        for agent in agents:
+            agent.beat()
+
+
+async def main(state: Path, count: int, processors: int) -> None:
+    """Run the agents until standard input ends."""
+    agents = [EndingAgent(f"n{number:03}", processors, state) for number in range(count)]
+    tasks = [asyncio.create_task(agent.live()) for agent in agents]
+    tasks.append(asyncio.create_task(pulse(agents)))
+    with contextlib.suppress(BrokenPipeError):
+        await asyncio.to_thread(sys.stdin.read)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])))
