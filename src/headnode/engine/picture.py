@@ -82,12 +82,18 @@ class Picture:
                     self.freed = self.freed or (before is not None and _gave_back(before, seen))
             elif before is not None:
                 del drawn[job]
+                self._forget(job)
                 changed = True
                 self.freed = self.freed or before.end > now
         if changed:
             self._running, self._listed = drawn, list(drawn.values())
             self._wanting = {job for job, seen in drawn.items() if seen.wants}
             self._memory = _memory_held(self._listed)
+
+    def _forget(self, job: JobId) -> None:
+        """Drop what the node table, which lives as long as the nodes, caches of a job that has ended."""
+        if self._terrain is not None:
+            self._terrain.releases.pop(job, None)
 
     def _worth_a_look(self) -> list[JobId]:
         cluster = self.cluster

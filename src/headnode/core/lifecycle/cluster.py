@@ -216,12 +216,12 @@ class Cluster:
         for parent in (*record.waits_for, *record.met):
             self.children.setdefault(parent, set()).add(record.id)
         if record.state is JobState.QUEUED and record.last_start is not None:
-            heappush(self._last_starts, (record.last_start, record.id))
+            self._remember_last_start(record.last_start, record.id)
         if record.filtered is not None:
             self.filtered.add(record.id)
         if record.hold_until is not None:
             self.held[record.id] = record.hold_until
-            heappush(self._holds, (record.hold_until, record.id))
+            self._remember_hold(record.hold_until, record.id)
         else:
             self._line_up(record)
 
@@ -302,6 +302,19 @@ class Cluster:
         while self._holds and self.held.get(self._holds[0][1]) != self._holds[0][0]:
             heappop(self._holds)
         return self._holds[0][0] if self._holds else None
+
+    def _remember_hold(self, until: Instant, job: JobId) -> None:
+        """Note when a hold ends; drop the entries of jobs that are no longer held, now and then."""
+        if len(self._holds) > 2 * len(self.held) + 64:
+            self._holds = sorted({kept for kept in self._holds if self.held.get(kept[1]) == kept[0]})
+        heappush(self._holds, (until, job))
+
+    def _remember_last_start(self, at: Instant, job: JobId) -> None:
+        """Note when a queued job must start at the latest; drop those that are not queued, now and then."""
+        queued = self.counts.get(JobState.QUEUED, 0)
+        if len(self._last_starts) > 2 * queued + 64:
+            self._last_starts = sorted({kept for kept in self._last_starts if self._must_start(*kept)})
+        heappush(self._last_starts, (at, job))
 
     def next_last_start(self) -> Instant | None:
         """Return when the next queued job must have started to end by its deadline; None when none must."""
