@@ -83,7 +83,11 @@ class Archive(Protocol):
     """The ended jobs and the ended instances of all jobs: a projection of the journal.
 
     Promise: what `Journal.append` has returned for is found here at once.
+             A list leaves out a row that is damaged, and `damage` tells of it; one row alone is refused.
     """
+
+    def damage(self) -> tuple[str, ...]:
+        """Return which rows were found damaged so far, in sentences."""
 
     def ended_job(self, job: JobId) -> EndedJob | None:
         """Return one ended job."""

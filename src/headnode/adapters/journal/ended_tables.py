@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from headnode.adapters.journal.damage import Damage
 from headnode.adapters.journal.event_table import checksum, is_intact
 from headnode.adapters.journal.projection import Drop, DropAll, DropUnfinished, Put, changes, row_of
 from headnode.adapters.journal.troubles import damaged
@@ -46,8 +47,9 @@ _instance_decoder = msgspec.msgpack.Decoder(Ended)
 class EndedTables:
     """The archive in the database `path`; errors name that file."""
 
-    def __init__(self, database: sqlite3.Connection, path: Path) -> None:
-        self._database, self._path = database, path
+    def __init__(self, database: sqlite3.Connection, path: Path, damage: Damage) -> None:
+        """`damage` hears of rows that lists leave out because they do not read."""
+        self._database, self._path, self._damage = database, path, damage
 
     def take_out(self, jobs: Iterable[JobId]) -> None:
         """Forget the jobs; those that are not there are none."""
@@ -78,23 +80,37 @@ class EndedTables:
 
     def job(self, job: JobId) -> EndedJob | None:
         """Return one ended job."""
-        row = self._database.execute("select body, sum from ended_jobs where id = ?", (job,)).fetchone()
-        return None if row is None else self._read_job(job, *row)
+        return next((self._read_job(*row) for row in self._row(job)), None)
 
     def jobs(
         self, owner: str | None, states: Sequence[str], before: int | None, limit: int
     ) -> list[EndedJob]:
         """Return up to `limit` ended jobs with ids below `before`, newest id first; no states means all."""
-        below, limit = _ANY_ID if before is None else before, max(limit, 0)
+        found: list[EndedJob] = []
+        below, asked = _ANY_ID if before is None else before, max(limit, 0)
+        while len(found) < asked:
+            rows = self._rows(owner, states, below, asked - len(found))
+            found += self._damage.readable(self._read_job, rows)
+            if not rows:
+                break
+            below = rows[-1][0]
+        return found
+
+    def _rows(
+        self, owner: str | None, states: Sequence[str], below: int, limit: int
+    ) -> list[tuple[JobId, bytes, int]]:
+        """Return the rows of up to `limit` ended jobs with ids below `below`, newest id first."""
         if owner is None and not states:
-            rows = self._database.execute(
+            return self._database.execute(
                 "select id, body, sum from ended_jobs where id < ? order by id desc limit ?", (below, limit)
-            )
-            return [self._read_job(*row) for row in rows.fetchall()]
+            ).fetchall()
         wanted = set(states or self.counts(owner))
         ids = [job for state in wanted for job in self._ids(owner, state, below, limit)]
-        found = (self.job(job) for job in sorted(ids, reverse=True)[:limit])
-        return [job for job in found if job is not None]
+        return [row for job in sorted(ids, reverse=True)[:limit] for row in self._row(job)]
+
+    def _row(self, job: JobId) -> list[tuple[JobId, bytes, int]]:
+        """Return the row of one ended job, if there is one."""
+        return self._database.execute("select id, body, sum from ended_jobs where id = ?", (job,)).fetchall()
 
     def jobs_of_group(
         self, group: str, owner: str | None, states: Sequence[str], before: int | None, limit: int
@@ -110,15 +126,23 @@ class EndedTables:
             for job, state, whose in rows
             if owner in (None, whose) and (not states or state in states)
         )
-        found = (self.job(job) for job in list(islice(wanted, max(limit, 0))))
-        return [job for job in found if job is not None]
+        found = (row for job in wanted for row in self._row(job))
+        return list(islice(self._damage.readable(self._read_job, found), max(limit, 0)))
 
     def jobs_after(self, after: int, limit: int) -> list[EndedJob]:
         """Return up to `limit` ended jobs with ids above `after`, in order."""
-        rows = self._database.execute(
-            "select id, body, sum from ended_jobs where id > ? order by id limit ?", (after, max(limit, 0))
-        )
-        return [self._read_job(*row) for row in rows.fetchall()]
+        found: list[EndedJob] = []
+        asked = max(limit, 0)
+        while len(found) < asked:
+            rows = self._database.execute(
+                "select id, body, sum from ended_jobs where id > ? order by id limit ?",
+                (after, asked - len(found)),
+            ).fetchall()
+            found += self._damage.readable(self._read_job, rows)
+            if not rows:
+                break
+            after = rows[-1][0]
+        return found
 
     def counts(self, owner: str | None) -> dict[str, int]:
         """Return how many jobs ended in each state."""
@@ -140,11 +164,11 @@ class EndedTables:
     def instances(self, job: JobId, task: int, after: int, limit: int) -> list[InstanceRow]:
         """Return the ended instances of a task with numbers above `after`, in order."""
         rows = self._database.execute(
-            "select instance, body, sum from ended_instances where job = ? and task = ? and instance > ? "
-            "order by instance limit ?",
+            "select job, task, instance, body, sum from ended_instances "
+            "where job = ? and task = ? and instance > ? order by instance limit ?",
             (job, task, after, max(limit, 0)),
         ).fetchall()
-        return [self._read_instance(job, task, *row) for row in rows]
+        return list(self._damage.readable(self._read_instance, rows))
 
     def project(self, events: Sequence[Event]) -> None:
         """Bring the ended instances up to date with the events."""

@@ -8,6 +8,7 @@ from zlib import crc32
 
 import msgspec
 
+from headnode.adapters.journal.damage import Damage
 from headnode.adapters.journal.projection import ALLOCATION_EVENTS, kind_of
 from headnode.adapters.journal.troubles import damaged
 from headnode.core.lifecycle.events import Event, JobFact, ParameterSet, decode, encode
@@ -29,8 +30,9 @@ def is_intact(body: object, key: int, said: object) -> TypeGuard[bytes]:
 class EventTable:
     """The events in the database `path`; errors name that file."""
 
-    def __init__(self, database: sqlite3.Connection, path: Path) -> None:
-        self._database, self._path = database, path
+    def __init__(self, database: sqlite3.Connection, path: Path, damage: Damage) -> None:
+        """`damage` hears of events that lists leave out because they do not read."""
+        self._database, self._path, self._damage = database, path, damage
 
     def last_number(self) -> int:
         """Return the number of the newest event; 0 when there is none."""
@@ -57,7 +59,7 @@ class EventTable:
         for expected, (number, _, _) in enumerate(rows, after + 1):
             if number != expected:
                 raise damaged(self._path, f"event {expected} is missing")
-        return [(row[0], self._read(row)) for row in rows]
+        return [(row[0], self._read(*row)) for row in rows]
 
     def history(self, job: JobId, limit: int) -> list[Event]:
         """Return the newest events of a job but those of its instances, oldest first."""
@@ -65,17 +67,18 @@ class EventTable:
             "select number, body, sum from events where kind = 1 and job = ? order by number desc limit ?",
             (job, max(limit, 0)),
         ).fetchall()
-        return [self._read(row) for row in reversed(rows)]
+        return list(self._damage.readable(self._read, reversed(rows)))
 
-    def parameters(self, after: int, limit: int) -> list[tuple[int, ParameterSet]]:
-        """Return the first `limit` changes of parameters after a number, with their numbers."""
+    def parameters(self, after: int, limit: int) -> tuple[list[ParameterSet], int | None]:
+        """Return some changes of parameters after a number, and after which number to go on, if at all."""
         rows: list[_Row] = self._database.execute(
             "select number, body, sum from events where kind = 0 and number > ? "
             "and instr(body, ?) order by number limit ?",
             (after, ParameterSet.__name__.encode(), limit),
         ).fetchall()
-        found = ((row[0], self._read(row)) for row in rows)
-        return [(number, event) for number, event in found if isinstance(event, ParameterSet)]
+        found = self._damage.readable(self._read, rows)
+        more = rows[-1][0] if rows else None
+        return [event for event in found if isinstance(event, ParameterSet)], more
 
     def allocations(self, first: JobId, last: JobId) -> list[Event]:
         """Return by what the jobs `first` to `last` got and gave back processors, each job's in order."""
@@ -84,10 +87,10 @@ class EventTable:
             "order by job, number",
             (first, last),
         ).fetchall()
-        return [event for event in map(self._read, rows) if isinstance(event, ALLOCATION_EVENTS)]
+        found = self._damage.readable(self._read, rows)
+        return [event for event in found if isinstance(event, ALLOCATION_EVENTS)]
 
-    def _read(self, row: _Row) -> Event:
-        number, body, said = row
+    def _read(self, number: int, body: bytes, said: int) -> Event:
         if not is_intact(body, number, said):
             raise damaged(self._path, f"event {number} has changed since it was written")
         try:

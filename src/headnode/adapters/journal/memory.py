@@ -75,6 +75,10 @@ class MemoryJournal:
     def close(self) -> None:
         """Nothing is held."""
 
+    def damage(self) -> tuple[str, ...]:
+        """Return nothing: memory is not damaged."""
+        return ()
+
     def ended_job(self, job: JobId) -> EndedJob | None:
         """Return one ended job."""
         return self._ended.get(job)

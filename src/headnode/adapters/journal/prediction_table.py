@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from headnode.adapters.journal.damage import Damage
 from headnode.adapters.journal.event_table import checksum, is_intact
 from headnode.adapters.journal.troubles import damaged
 from headnode.core.lifecycle.events import Event, JobStarted
@@ -27,8 +28,9 @@ _decoder = msgspec.msgpack.Decoder(Prediction)
 class PredictionTable:
     """The predictions in the database `path`; errors name that file."""
 
-    def __init__(self, database: sqlite3.Connection, path: Path) -> None:
-        self._database, self._path = database, path
+    def __init__(self, database: sqlite3.Connection, path: Path, damage: Damage) -> None:
+        """`damage` hears of predictions that lists leave out because they do not read."""
+        self._database, self._path, self._damage = database, path, damage
         self._waiting: dict[JobId, Prediction] = {}
 
     def keep(self, predictions: Iterable[Prediction]) -> None:
@@ -67,7 +69,7 @@ class PredictionTable:
             "order by started desc, job desc limit ?",
             (since, *(before or _LAST), max(limit, 0)),
         ).fetchall()
-        return [self._read(*row) for row in rows]
+        return list(self._damage.readable(self._read, rows))
 
     def _start(self, job: JobId, at: Instant) -> None:
         row = self._database.execute(f"{_SELECT} where job = ? and started is null", (job,)).fetchone()

@@ -12,8 +12,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
+from headnode.adapters.journal.checking import look_over
+from headnode.adapters.journal.damage import Damage
 from headnode.adapters.journal.ended_tables import EndedTables
 from headnode.adapters.journal.event_table import EventTable, checksum, is_intact
+from headnode.adapters.journal.open_files import OpenFiles
 from headnode.adapters.journal.prediction_table import PredictionTable
 from headnode.adapters.journal.schema import connect
 from headnode.adapters.journal.single import SingleProcess
@@ -29,14 +32,16 @@ log = logging.getLogger("headnode.adapters.journal")
 
 
 class SqliteJournal:
-    """A `Journal`, an `Archive` and `Predictions` in the file `path`, which is made when there is none.
+    """A `Journal`, an `Archive` and `Predictions` in the file `path`.
 
+    It is made when there is none; with `may_create` False that is refused.
     Raises:  Unavailable ``already-running`` when another process has it open, ``journal-damaged``,
-             ``journal-version``, ``journal-full`` or ``journal-error``.
+             ``journal-version``, ``journal-missing``, ``journal-full`` or ``journal-error``.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, *, may_create: bool = True) -> None:
+        self._path, self._may_create = path, may_create
+        self._damage = Damage()
         self._single = SingleProcess(path.with_name(path.name + ".lock"))
         try:
             self._open()
@@ -48,12 +53,14 @@ class SqliteJournal:
         check_log(self._path)
         self._access = _Access(self._path)
         with self._access:
-            self._database = connect(self._path)
+            self._database = connect(self._path, may_create=self._may_create)
             try:
-                self._events = EventTable(self._database, self._path)
-                self._ended = EndedTables(self._database, self._path)
-                self._predictions = PredictionTable(self._database, self._path)
+                self._files = OpenFiles(self._path)
+                self._events = EventTable(self._database, self._path, self._damage)
+                self._ended = EndedTables(self._database, self._path, self._damage)
+                self._predictions = PredictionTable(self._database, self._path, self._damage)
                 self._last = self._events.last_number()
+                self.cluster_id = str(self._database.execute("select id from cluster").fetchone()[0])
                 self._see_that_no_event_is_missing()
             except BaseException:
                 self._database.close()
@@ -170,11 +177,24 @@ class SqliteJournal:
         number = 0
         while True:
             with self._access:
-                page = self._events.parameters(number, _PAGE)
-            if not page:
+                page, more = self._events.parameters(number, _PAGE)
+            if more is None:
                 return
-            yield from (event for _, event in page)
-            number = page[-1][0]
+            yield from page
+            number = more
+
+    def damage(self) -> tuple[str, ...]:
+        """Return which rows were found damaged since the journal was opened, in sentences."""
+        return self._damage.noted
+
+    def look_over(self, seconds: float) -> None:
+        """Look for damage for at most so long, newest rows first; what is found is in `damage`.
+
+        Raises:  Unavailable ``journal-damaged`` when the tables themselves are damaged: nothing may be
+                 written to them.
+        """
+        with self._access:
+            look_over(self._database, self._path, self._damage, seconds)
 
     def keep_predictions(self, predictions: Sequence[Prediction]) -> None:
         """Keep the predictions with the next batch of events; no write of their own."""
@@ -196,14 +216,17 @@ class SqliteJournal:
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         with self._access:
+            self._files.check()
             self._database.execute("begin immediate")
             try:
                 yield
+                self._files.check()
                 self._database.execute("commit")
             except BaseException:
                 if self._database.in_transaction:  # SQLite has rolled back by itself after some errors
                     self._database.execute("rollback")
                 raise
+            self._files.check()
 
     def _see_that_no_event_is_missing(self) -> None:
         row = self._database.execute("select max(number) from snapshots").fetchone()

@@ -16,8 +16,47 @@ def damaged(path: Path, what: str) -> Unavailable:
     return Unavailable(
         code="journal-damaged",
         what=f"the journal {str(path)!r} is damaged: {what}",
-        fix="nothing was changed; check the disk, then put a backup of the state directory in place; "
-        "`sqlite3 FILE .recover` shows what is left of the damaged file",
+        fix="nothing was changed; see what is intact with: hn journal check; then check the disk, move the "
+        "state directory away and restore a backup with: hn restore FILE",
+    )
+
+
+def missing(path: Path) -> Unavailable:
+    """Return the error for a state directory whose journal is not there any more."""
+    return Unavailable(
+        code="journal-missing",
+        what=f"the state directory {str(path.parent)!r} belongs to a cluster, but its journal {path.name!r} "
+        "is missing or empty",
+        fix="put the journal back, or move the directory away and restore a backup with: hn restore FILE; "
+        "to begin a new cluster, use another directory or move this one away",
+    )
+
+
+def other_cluster(path: Path, beside: str, inside: str) -> Unavailable:
+    """Return the error for a journal that lies in the state directory of another cluster."""
+    return Unavailable(
+        code="other-cluster",
+        what=f"the journal {str(path)!r} belongs to cluster {inside}, the state directory to {beside}",
+        fix="put the right journal back, or move the directory away and restore a backup: hn restore FILE",
+    )
+
+
+def in_use(path: Path) -> Unavailable:
+    """Return the error for a journal that another process holds, though nobody holds the lock file."""
+    return Unavailable(
+        code="already-running",
+        what=f"another process uses the journal {str(path)!r}",
+        fix="use that head, stop it with `hn down`, or give this one another state directory",
+    )
+
+
+def replaced(path: Path) -> Unavailable:
+    """Return the error for a file of the journal that is not the one this head writes any more."""
+    return Unavailable(
+        code="journal-replaced",
+        what=f"{str(path)!r} was removed or replaced while the head runs, so nothing is recorded any more",
+        fix="what was acknowledged is still held by the head: save it with `hn backup FILE`, then `hn down`, "
+        "move the state directory away and `hn restore FILE`",
     )
 
 

@@ -15,6 +15,7 @@ import msgspec
 from headnode.adapters.clock.wall import WallClock
 from headnode.adapters.files.own_places import FILE_MODE_MASK, refuse_unsafe_state, warn_of_unsafe_code
 from headnode.adapters.journal.sqlite import SqliteJournal
+from headnode.adapters.journal.state_directory import open_journal
 from headnode.adapters.nodes import messages as m
 from headnode.adapters.nodes.links import NodeLinks, welcome
 from headnode.adapters.nodes.sockets import listen, quiet_at_the_end
@@ -44,6 +45,7 @@ from headnode.engine.roster import Roster
 log = logging.getLogger("headnode.server")
 
 BETWEEN_SNAPSHOT_LOOKS = 5.0  # seconds
+LOOK_OVER = 2.0  # seconds in which damage is looked for at the start
 
 
 def main(arguments: list[str]) -> int:
@@ -62,7 +64,7 @@ def main(arguments: list[str]) -> int:
         options.state.mkdir(parents=True, exist_ok=True)
         options.state.chmod(0o755 if os.geteuid() == 0 else 0o700)
         refuse_unsafe_state(options.state)
-        journal = SqliteJournal(options.state / "journal.db")
+        journal = open_journal(options.state)
         options = _remembered(options)  # not before: a second head must not change what the first has said
     except HeadnodeError as error:
         log.critical("%s", error)
@@ -71,6 +73,7 @@ def main(arguments: list[str]) -> int:
         log.critical("the state directory %s cannot be used: %s", options.state, error)
         return 1
     try:
+        journal.look_over(LOOK_OVER)
         return asyncio.run(Head(options, journal).run())
     except HeadnodeError as error:
         log.critical("%s", error)

@@ -114,6 +114,7 @@ async def cluster(desk: Desk, by: User, wish: w.Wish) -> Object:
             "journal": {
                 "events": desk.engine.number,
                 "bytes": sum(file.stat().st_size for file in files if file.exists()),
+                "damage": desk.lookups.archive.damage(),
             },
         }
         | show.cluster_counts(desk.cluster, desk.now())

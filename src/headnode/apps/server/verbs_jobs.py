@@ -240,7 +240,7 @@ async def jobs(desk: Desk, by: User, wish: w.ListWish) -> Object:
     page = page_of(desk, wish, owner, states_named(wish.states))
     shown = [listed(desk, found) for found in page.jobs]
     total = sum(desk.cluster.counts.values()) + sum(desk.lookups.archive.count_ended(owner=None).values())
-    return {"jobs": shown, "more": page.more, "total": total}
+    return {"jobs": shown, "more": page.more, "total": total, "damage": desk.lookups.archive.damage()}
 
 
 def _jobs_of_group(desk: Desk, by: User, wish: w.ListWish, name: str) -> Object:

@@ -37,6 +37,9 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
     out.sheet(_sheet(answer, data, out.width))
     if not answer["jobs"] and out.for_people and _default(asked) and answer.get("total"):
         out.note("none of your jobs is queued or running; those that are over: hn job list --state '*'")
+    if found := answer.get("damage"):
+        rows_found = counted(len(found), "damaged row")
+        out.note(f"the journal has {rows_found}, which lists leave out ({found[0]}); see: hn cluster view")
     return 0
 
 

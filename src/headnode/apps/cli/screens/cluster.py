@@ -43,6 +43,7 @@ def view(cluster: "Mapping[str, Any]") -> dict[str, str]:
         **_you(cluster.get("you", {})),
         "State Directory": cluster["state_directory"],
         "Journal": f"{counted(journal['events'], 'event')}, {counted(journal['bytes'], 'byte')}",
+        **({"Damaged Rows": "; ".join(journal["damage"])} if journal.get("damage") else {}),
     }
 
 
