@@ -3,15 +3,19 @@
 SQLite's own check sees damaged pages, not a byte that changed inside a value: rows have checksums for that.
 """
 
+import math
 import sqlite3
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+from urllib.parse import quote
 
 from headnode.adapters.journal.damage import Damage
 from headnode.adapters.journal.event_table import is_intact
-from headnode.adapters.journal.troubles import damaged
+from headnode.adapters.journal.single import SingleProcess
+from headnode.adapters.journal.troubles import damaged, from_sqlite, missing
+from headnode.adapters.journal.write_ahead import check_log
 from headnode.core.model.quantities import JobId
 
 _INSTRUCTIONS: Final = 20_000  # of SQLite between two looks at the clock, about a millisecond
@@ -61,6 +65,59 @@ def look_over(database: sqlite3.Connection, path: Path, damage: Damage, seconds:
     for table in TABLES:
         for bad in examine(database, table, until).bad:
             damage.note(f"{bad} has changed since it was written")
+
+
+def check_file(path: Path) -> list[Examined]:
+    """Examine the whole journal of a head that does not run, and change nothing.
+
+    Raises:  Unavailable ``already-running``, ``journal-damaged`` when its log does not read, or
+             ``journal-missing``.
+    """
+    if not path.exists() or not path.stat().st_size:
+        raise missing(path)
+    held = SingleProcess(path.with_name(path.name + ".lock"))
+    try:
+        check_log(path)
+        database = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
+        try:
+            faults = faults_of_structure(database, math.inf)
+            structure = Examined("pages", _pages(database), tuple(faults), complete=True)
+            return [structure, *(_examined(database, table) for table in TABLES)]
+        finally:
+            database.close()
+    except sqlite3.Error as error:
+        raise from_sqlite(path, error) from error
+    finally:
+        held.release()
+
+
+def _pages(database: sqlite3.Connection) -> int:
+    return int(database.execute("pragma page_count").fetchone()[0])
+
+
+def _examined(database: sqlite3.Connection, table: Table) -> Examined:
+    """Examine a table; one whose pages are damaged is told as a whole."""
+    try:
+        return examine(database, table, math.inf)
+    except sqlite3.DatabaseError as error:
+        return Examined(table.name, 0, (f"its pages do not read: {error}",), complete=False)
+
+
+def cluster_and_last_event(path: Path) -> tuple[str, int]:
+    """Return the cluster id and the number of the last event in a journal that no head uses.
+
+    Raises:  Unavailable.
+    """
+    try:
+        database = sqlite3.connect(path)
+        try:
+            (cluster,) = database.execute("select id from cluster").fetchone()
+            (number,) = database.execute("select max(number) from events").fetchone()
+        finally:
+            database.close()
+    except sqlite3.Error as error:
+        raise from_sqlite(path, error) from error
+    return str(cluster), number or 0
 
 
 def faults_of_structure(database: sqlite3.Connection, until: float) -> list[str]:

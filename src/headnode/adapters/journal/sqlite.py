@@ -4,8 +4,10 @@ It may be called from several threads; one call at a time gets in.
 """
 
 import logging
+import os
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +29,8 @@ from headnode.core.model.quantities import Instant, JobId
 from headnode.engine.ports import EndedJob, InstanceRow, Prediction
 
 _PAGE: Final = 1000  # events read at a time when replaying
+_COPIED: Final = 500  # pages of 4 KiB copied at a time
+_BETWEEN_COPIES: Final = 0.005  # seconds
 
 log = logging.getLogger("headnode.adapters.journal")
 
@@ -182,6 +186,25 @@ class SqliteJournal:
                 return
             yield from page
             number = more
+
+    def copy_to(self, path: Path) -> None:
+        """Copy the journal into a new file while appends go on; they wait for some milliseconds at most.
+
+        The copy has everything that was acknowledged when this was called.  Only the owner may read it.
+        Raises:  Unavailable ``journal-full`` or ``journal-error``, naming the copy.
+        """
+        with _Access(path):
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+            copy = sqlite3.connect(path, isolation_level=None)
+            try:  # a step that meets a transaction of ours is repeated
+                self._database.backup(
+                    copy,
+                    pages=_COPIED,
+                    progress=lambda *_: time.sleep(_BETWEEN_COPIES),
+                    sleep=_BETWEEN_COPIES,
+                )
+            finally:
+                copy.close()
 
     def damage(self) -> tuple[str, ...]:
         """Return which rows were found damaged since the journal was opened, in sentences."""

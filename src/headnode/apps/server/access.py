@@ -109,6 +109,7 @@ ACCESS: Mapping[str, Access] = MappingProxyType(
         "template": _LOOKS,
         "set_template": _ADMINISTERS,
         "remove_template": _ADMINISTERS,
+        "backup": Access(Who.ADMINISTRATOR, changes=True, near=True),
         "down": _ADMINISTERS,
     }
 )

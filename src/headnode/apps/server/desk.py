@@ -32,7 +32,7 @@ from headnode.core.lifecycle.records import Hold, JobRecord
 from headnode.core.lifecycle.resuming import suspension_of
 from headnode.core.lifecycle.states import JobState
 from headnode.core.model.dependencies import dependencies
-from headnode.core.model.errors import Refused
+from headnode.core.model.errors import Refused, Unavailable
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.scheduling.decision import Reason, Why
@@ -49,6 +49,10 @@ def hold_in_words(hold: Hold) -> str:
     by = f" by {hold.by}" if hold.by else ""
     why = f": {hold.message}" if hold.message else ""
     return f"it has the hold {hold.name!r}, set{by} at {at}{why}"
+
+
+def _no_journal(copy: Path) -> None:
+    raise Unavailable(code="no-journal", what=f"this head has no journal to copy to {str(copy)!r}")
 
 
 class Passage(Protocol):
@@ -93,6 +97,7 @@ class Desk:
         self.started = engine.clock.now()
         self.going_down = False  # somebody was promised that the head ends
         self.shut_down: Callable[[], None] | None = None
+        self.copy_journal: Callable[[Path], None] = _no_journal
         self.links: Mapping[str, Link] = {}  # the nodes that are here
         self.sessions = Sessions(lambda *_: None)  # what clients run there
         self.attended: set[JobId] = set()  # interactive jobs that somebody waits for, or sits at

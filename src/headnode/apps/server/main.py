@@ -121,7 +121,7 @@ class Head:
         self.desk.passage, self.desk.asker = self._submissions, self._asker
         self._effects.effects.append(self._submissions)
         self.engine.offers.filters = self._activations
-        self.desk.shut_down = self._shut_down
+        self.desk.shut_down, self.desk.copy_journal = self._shut_down, journal.copy_to
         self.desk.watchers = self.watchers
         self.desk.links, self.desk.sessions = self.links.links, self.links.sessions
         if address := address_to_listen_at(options.state, options.listen):

@@ -100,6 +100,7 @@ VERBS: Mapping[str, tuple[type[w.Wish], Verb]] = MappingProxyType(
         "tokens": (w.TokensWish, verbs_access.tokens),
         "revoke_token": (w.RevokeTokenWish, verbs_access.revoke_token),
         "audit": (w.AuditWish, verbs_access.audit),
+        "backup": (w.Wish, verbs_cluster.backup),
         "down": (w.DownWish, verbs_cluster.down),
     }
 )

@@ -2,7 +2,9 @@
 
 import asyncio
 import os
-from typing import Any
+import secrets
+import time
+from typing import Any, Final
 
 from headnode import __version__
 from headnode.apps.server import answers_nodes as show
@@ -21,6 +23,8 @@ from headnode.engine.roster import Roster
 from headnode.engine.settings import check_parameter, parameters_with
 
 Object = dict[str, Any]
+
+_LEFT_BEHIND: Final = 3600.0  # seconds after which a copy of the journal was forgotten by who asked for it
 
 
 async def ping(desk: Desk, by: User, wish: w.Wish) -> Object:  # noqa: ARG001
@@ -165,6 +169,21 @@ async def set_params(desk: Desk, by: User, wish: w.ParamsWish) -> Object:
     for parameter, value in known:
         await desk.ask(c.SetParameter(by=by, name=parameter.name, value=value))
     return await params(desk, by, w.Wish())
+
+
+async def backup(desk: Desk, by: User, wish: w.Wish) -> Object:  # noqa: ARG001
+    """Copy the journal into a new file in the state directory, which the asker takes away."""
+    must_administer(by, "make a backup")
+    for left in desk.state.glob("backup-*.db*"):
+        if time.time() - left.stat().st_mtime > _LEFT_BEHIND:
+            left.unlink(missing_ok=True)
+    copy = desk.state / f"backup-{secrets.token_hex(8)}.db"
+    try:
+        await asyncio.to_thread(desk.copy_journal, copy)
+    except BaseException:
+        copy.unlink(missing_ok=True)
+        raise
+    return {"journal": str(copy), "cluster": desk.name, "done": True}
 
 
 async def down(desk: Desk, by: User, wish: w.DownWish) -> Object:

@@ -241,6 +241,13 @@ class Attend(Command, frozen=True):
     job: JobId
 
 
+class SkipNumbers(Command, frozen=True):
+    """Give the next job a number that is higher by so many: jobs made since a backup had those between."""
+
+    by: User
+    count: int
+
+
 class ShiftLimits(Command, frozen=True):
     """Engine: somebody has set the clock by so many seconds; what runs has run no longer for it."""
 

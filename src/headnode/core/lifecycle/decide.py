@@ -90,6 +90,7 @@ _DECIDE: Mapping[type, Callable[[Cluster, Any, Instant], list[Event]]] = Mapping
         c.RevokeToken: tokens.revoke,
         c.SetParameter: nodes.set_parameter,
         c.ShiftLimits: nodes.shift_limits,
+        c.SkipNumbers: nodes.skip_numbers,
         c.SetTemplate: templates.set_template,
         c.RemoveTemplate: templates.remove_template,
     }

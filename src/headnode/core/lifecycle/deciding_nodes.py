@@ -118,6 +118,13 @@ def shift_limits(cluster: Cluster, command: c.ShiftLimits, now: Instant) -> list
     return [e.ClockSet(at=now, by=command.by)] if cluster.running | cluster.aside else []
 
 
+def skip_numbers(cluster: Cluster, command: c.SkipNumbers, now: Instant) -> list[Event]:
+    """Leave out the next job numbers after a restore."""
+    must_administer(command.by, "skip job numbers")
+    next_job = cluster.next_job + max(0, command.count)
+    return [e.NumbersSkipped(at=now, next_job=next_job, by=command.by.name)]
+
+
 def set_parameter(cluster: Cluster, command: c.SetParameter, now: Instant) -> list[Event]:
     """An administrator sets a cluster parameter; the engine has checked name and value."""
     must_administer(command.by, "set cluster parameters")

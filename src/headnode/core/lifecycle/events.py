@@ -530,6 +530,13 @@ class ClockSet(Fact, frozen=True, gc=False):
     by: Seconds
 
 
+class NumbersSkipped(Fact, frozen=True, gc=False):
+    """The cluster was restored from a backup: the next job gets this number, which none had since then."""
+
+    next_job: int
+    by: str = ""
+
+
 class ParameterSet(Fact, frozen=True, gc=False):
     """A cluster parameter has a new value; None takes it back to its default."""
 
@@ -620,6 +627,7 @@ Event = (
     | TokenRevoked
     | ParameterSet
     | ClockSet
+    | NumbersSkipped
     | ReservationMade
     | ReservationChanged
     | ReservationCanceled

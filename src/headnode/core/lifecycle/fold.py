@@ -409,6 +409,10 @@ def _clock(cluster: Cluster, event: e.ClockSet) -> None:
     cluster.pass_needed = True
 
 
+def _numbers(cluster: Cluster, event: e.NumbersSkipped) -> None:
+    cluster.next_job = max(cluster.next_job, event.next_job)
+
+
 def _parameter(cluster: Cluster, event: e.ParameterSet) -> None:
     if event.value is None:
         cluster.parameters.pop(event.name, None)
@@ -471,6 +475,7 @@ FOLD: Mapping[type, Callable[[Cluster, Any], None]] = MappingProxyType(
         e.NodeSet: nodes.described,
         e.ParameterSet: _parameter,
         e.ClockSet: _clock,
+        e.NumbersSkipped: _numbers,
         e.ReservationMade: reservations.kept,
         e.ReservationChanged: reservations.kept,
         e.ReservationCanceled: reservations.gone,

@@ -1,0 +1,72 @@
+"""A backup is made while the head works; restored elsewhere, its nodes come back without joining again."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from joined_nodes import JoinedNode, free_address, invite, wait_for_state
+
+from heads import real_head
+
+HN = str(Path(sys.executable).with_name("hn"))
+KEYS = ("authority/authority.key", "authority/head.key")
+
+
+def hn(*words: str, state: Path) -> "subprocess.CompletedProcess[str]":
+    """Run a command of ours about the head of a state directory."""
+    environment = {**os.environ, "HEADNODE_STATE": str(state)}
+    return subprocess.run(
+        [HN, *words], capture_output=True, text=True, timeout=120, check=False, env=environment
+    )
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> Iterator[list[JoinedNode]]:
+    made = [JoinedNode(tmp_path / "nodes", name) for name in ("east", "west")]
+    yield made
+    for node in made:
+        node.stop()
+
+
+def test_nodes_come_back_to_a_head_that_was_restored_elsewhere(
+    tmp_path: Path, nodes: list[JoinedNode]
+) -> None:
+    address, backup, elsewhere = free_address(), tmp_path / "backup.tar.gz", tmp_path / "elsewhere"
+    with real_head(tmp_path / "first", nodes=0, listen=address) as head:
+        for node in nodes:
+            assert node.join(invite(head, approve=True)).returncode == 0
+            node.start()
+            wait_for_state(head, node.name, "Ready")
+        done = head.submit("echo done")
+        assert head.wait(done)["state"] == "Finished"
+        head.ask("set_params", values={"HeartbeatInterval": "7"})
+        queued = head.submit("echo later", terms={"hold": "later"})
+        made = hn("backup", str(backup), state=head.state)
+        assert made.returncode == 0, made.stderr
+        assert "unpacked and replayed" in made.stdout
+        assert backup.stat().st_mode & 0o777 == 0o600
+        assert list(head.state.glob("backup-*")) == []
+        lost = head.submit("echo made after the backup")
+        refused = hn("restore", str(backup), state=head.state)
+        assert refused.returncode == 1
+        assert "is in use" in refused.stderr
+
+    restored = hn("restore", str(backup), state=elsewhere / "state")
+    assert restored.returncode == 0, restored.stderr
+    assert address in restored.stdout
+    modes = [(elsewhere / "state" / name).stat().st_mode & 0o777 for name in (*KEYS, "journal.db")]
+    assert modes == [0o600] * 3
+    with real_head(elsewhere, nodes=0) as again:
+        for node in nodes:
+            wait_for_state(again, node.name, "Ready")
+        assert again.ask("job", job=done)["job"]["state"] == "Finished"
+        values = {each["name"]: each["value"] for each in again.ask("params")["params"]}
+        assert values["HeartbeatInterval"] == "7"
+        again.ask("release_job", job=queued, name="later")
+        assert again.wait(queued)["state"] == "Finished"
+        fresh = again.submit("true")
+        assert fresh > lost  # its number was never given before
+        assert again.wait(fresh)["state"] == "Finished"
