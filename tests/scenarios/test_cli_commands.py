@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ import pytest
 from cli_scripted_head import REFUSED, ScriptedHead, frame, hn, job, node, task
 
 from headnode.adapters.identity.peer import user_name
+from headnode.apps.cli import waiting
+from headnode.apps.cli.output import TableOutput
 from headnode.apps.client.client import Client
 
 SWEEP = {"total": 3, "queued": 0, "running": 0, "finished": 3, "failed": 0, "canceled": 0}
@@ -295,6 +298,66 @@ def test_waiting_shows_bars_on_a_terminal_and_takes_them_away_at_the_end(tmp_pat
     assert screen.rstrip().endswith(b"Job 12 'lattice' finished: 3 tasks finished")
 
 
+def on_terminal(tmp_path: Path, news: Iterator[dict[str, Any]], last: bytes) -> bytes:
+    """Return what a terminal shows while a job is waited for, until `last` is on it."""
+    release = threading.Event()
+
+    def watch(_: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        yield from news
+        release.wait(timeout=60)
+        yield {"jobs": [job(12, "Finished")], "done": True}
+
+    ours, theirs = pty.openpty()
+    with ScriptedHead(tmp_path, {"watch_job": watch}):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "headnode.apps.cli", "job", "wait", "12"],
+            env={**os.environ, "HEADNODE_STATE": str(tmp_path), "TERM": "xterm", "COLUMNS": "120"},
+            stdout=theirs,
+            stderr=theirs,
+        )
+        os.close(theirs)
+        screen = b""
+        while last not in screen and (piece := read_terminal(ours)):
+            screen += piece
+        release.set()
+        while read_terminal(ours):
+            pass
+        os.close(ours)
+        assert process.wait() == 0
+    return screen
+
+
+def test_a_terminal_shows_why_and_until_when_a_job_waits(tmp_path: Path) -> None:
+    soon = {"p50": time.time() + 5000}
+    waits = job(12, name="lattice", pending_reason="needs 8 processors", expected=soon)
+    screen = on_terminal(tmp_path, iter([{"jobs": [waits]}]), b"start in")
+    assert b'Job 12 "lattice" queued: needs 8 processors; it should start in' in screen
+
+
+def test_the_bar_of_a_job_with_a_failed_task_is_red(tmp_path: Path) -> None:
+    red, green = b"\x1b[31m", b"\x1b[32m"
+    well = {**SWEEP, "total": 3, "running": 1, "finished": 2}
+    ill = {**SWEEP, "total": 3, "running": 0, "finished": 2, "failed": 1}
+    screen = on_terminal(tmp_path, iter([{"jobs": [job(12, "Running", tasks=well)]}]), b"1 running")
+    assert green in screen
+    screen = on_terminal(tmp_path, iter([{"jobs": [job(12, "Running", tasks=ill)]}]), b"1 failed")
+    assert red in screen
+    assert green not in screen
+
+
+def test_a_pipe_is_told_why_a_job_waits_once_it_has_waited_for_seconds(capsys: Any, monkeypatch: Any) -> None:
+    clock = iter([0.0, 0.1, 5.0, 6.0])
+    monkeypatch.setattr(waiting.time, "monotonic", lambda: next(clock))
+    reasons = waiting._Reasons(TableOutput(print, lambda text: print(text, end=""), print))
+    queued = job(12, pending_reason="needs 8 processors", expected={"p50": time.time() + 5000})
+    reasons.show([queued])
+    assert capsys.readouterr().out == ""
+    reasons.show([queued])
+    assert capsys.readouterr().out.startswith("hn: job 12 waits: needs 8 processors; it should start in 1h")
+    reasons.show([queued])
+    assert capsys.readouterr().out == ""
+
+
 def read_terminal(terminal: int) -> bytes:
     try:
         return os.read(terminal, 4096)
@@ -526,7 +589,11 @@ def test_an_interrupted_wait_says_that_the_job_goes_on(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         said, error = process.communicate(timeout=60)
         release.set()
-    assert (said, error, process.returncode) == ("", "hn: no longer waiting; the job goes on\n", 130)
+    assert (said, error, process.returncode) == (
+        "",
+        "hn: no longer waiting, job 12 goes on; wait again: hn job wait 12; or cancel: hn job cancel 12\n",
+        130,
+    )
 
 
 def test_jobs_are_suspended_resumed_held_and_released(tmp_path: Path) -> None:

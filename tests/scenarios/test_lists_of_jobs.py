@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from test_local_socket import Peer, Scene, run
 
-from headnode.apps.server import job_lists
+from headnode.apps.server import conversation, job_lists
 
 NOW = 1_000_000.0
 
@@ -78,5 +78,21 @@ def test_a_list_tells_the_command_and_the_nodes_of_each_job(tmp_path: Path) -> N
             answer = await peer.done(do="jobs")
             (job,) = answer["jobs"]
             assert (job["command"], job["nodes"]) == ("x" * 119 + "…", "n1")
+
+    run(tmp_path, story)
+
+
+def test_who_watches_a_queued_job_hears_again_why_and_until_when_it_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conversation, "WAITING_IS_TOLD", 0.01)
+
+    async def story(scene: Scene) -> None:
+        async with scene.peer() as peer:
+            await made(peer, "a", "b", "c")
+            told = [await peer.ask(do="watch_job", job=3)]
+            told += [await peer.hear() for _ in range(2)]
+            assert [job["id"] for answer in told for job in answer["jobs"]] == [3, 3, 3]
+            assert all("expected" in job and job["pending_reason"] for job in told[-1]["jobs"])
 
     run(tmp_path, story)

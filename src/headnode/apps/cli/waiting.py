@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 OVER = ("Finished", "Failed", "Canceled")
 PATIENCE = 60.0  # seconds a head may be away, for a restart, before waiting for it is given up
+MOST_NAMED = 8  # jobs, when the waiting is interrupted
+PATIENT = 3.0  # seconds a job may wait before a pipe is told why
+TOLD_AGAIN = 60.0  # seconds after which a pipe is told another reason why a job waits
 PAUSE = 0.25  # seconds between two attempts to reach it
 
 
@@ -41,7 +44,7 @@ def wait_for(
             for ended in _states(list(jobs), client, together=together):
                 shown(ended)
     except KeyboardInterrupt:
-        out.note(f"no longer waiting; {'the job goes' if len(jobs) == 1 else 'the jobs go'} on")
+        out.note(_left_alone(jobs))
         raise
     for job in ended:
         name = None if show_output else job["id"]
@@ -52,6 +55,13 @@ def wait_for(
             _show_output(job["id"], client, out)
     well = (job["state"] == "Finished" or (together and job["skipped"]) for job in ended)
     return 0 if all(well) else 1
+
+
+def _left_alone(jobs: "Sequence[int]") -> str:
+    """Return what to say to somebody who has interrupted the waiting: which job it was, and how to go on."""
+    ids = " ".join(map(str, jobs[:MOST_NAMED])) + (" ..." if len(jobs) > MOST_NAMED else "")
+    what = f"job {ids} goes" if len(jobs) == 1 else f"jobs {ids} go"
+    return f"no longer waiting, {what} on; wait again: hn job wait {ids}; or cancel: hn job cancel {ids}"
 
 
 def _still(job: "dict[str, Any]") -> str:
@@ -102,11 +112,31 @@ def _display(out: "Output") -> "AbstractContextManager[Shown]":
         return bars()
     from contextlib import nullcontext
 
-    return nullcontext(_shown_to_nobody)
+    return nullcontext(_Reasons(out).show if out.for_people else _shown_to_nobody)
 
 
 def _shown_to_nobody(_jobs: "list[dict[str, Any]]") -> None:
-    """A pipe gets no progress."""
+    """A program gets no progress."""
+
+
+class _Reasons:
+    """Tells a pipe why the first job that waits does so, once it has waited for some seconds."""
+
+    def __init__(self, out: "Output") -> None:
+        self._out = out
+        self._said = ""
+        self._since = self._at = time.monotonic()
+
+    def show(self, jobs: "list[dict[str, Any]]") -> None:
+        waiting = [job for job in jobs if job["state"] == "Queued"]
+        now = time.monotonic()
+        if not waiting or now - self._since < PATIENT or (self._said and now - self._at < TOLD_AGAIN):
+            return
+        if (said := waiting[0]["pending_reason"]) != self._said:
+            from headnode.apps.cli.screens.job_table import waits_in_words
+
+            self._said, self._at = said, now
+            self._out.note(f"job {waiting[0]['id']} waits: {waits_in_words(waiting[0], time.time())}")
 
 
 def _show_output(job: int, client: "Client", out: "Output") -> None:

@@ -7,6 +7,7 @@ Source:  docs/contracts/01-local-protocol.md.
 import asyncio
 import contextlib
 import logging
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -32,12 +33,15 @@ from headnode.apps.server.streaming import Channel, Talk
 from headnode.apps.server.watching import Watchers
 from headnode.apps.server.wishes import WatchWish
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed
+from headnode.core.model.quantities import JobId
 from headnode.core.model.user import User
 
 log = logging.getLogger("headnode.server")
 
 LARGEST_REQUEST = 64 * 1024 * 1024  # bytes
 BETWEEN_UPDATES = 0.1  # seconds
+WAITING_IS_TOLD = 5.0  # seconds after which a client that watches a queued job hears of it again
+MOST_WAITING = 12  # jobs of which it does
 LARGE = 1 << 20  # bytes of a request from another machine that has to wait for its turn
 SLOWEST = 60.0  # seconds from the first byte of such a request to its last
 UNREAD = 300.0  # seconds that a client of another machine may leave an answer unread
@@ -172,11 +176,28 @@ class Conversation:
                 await self._drain()
                 if done:
                     return
-                await bell.wait()
+                await self._changed_or_waiting(jobs, bell)
                 await self._pause(jobs, bell)
-                changed = bell.take()
+                changed = bell.take() | self._waiting(jobs)
         finally:
             self._watchers.leave(jobs, bell)
+
+    async def _changed_or_waiting(self, jobs: list[int], bell: asyncio.Event) -> None:
+        """Return when a job has changed, or after a while when one waits: why and until when may be new."""
+        while True:
+            try:
+                async with asyncio.timeout(WAITING_IS_TOLD):
+                    await bell.wait()
+                    return
+            except TimeoutError:
+                if self._waiting(jobs):
+                    return
+
+    def _waiting(self, jobs: list[int]) -> set[int]:
+        """Return the first few jobs that wait for processors."""
+        alive = (self._desk.cluster.jobs.get(JobId(job)) for job in jobs)
+        waiting = (record.id for record in alive if record is not None and record.state.is_queued)
+        return set(islice(waiting, MOST_WAITING))
 
     async def _pause(self, jobs: list[int], bell: asyncio.Event) -> None:
         """Let changes gather before the next update, unless the jobs are over: then nobody should wait."""

@@ -295,4 +295,9 @@ async def watch(desk: Desk, by: User, wish: w.WatchWish, changed: set[int]) -> t
     stuck = stalled_jobs(desk, alive) if wish.stalled else set()
     done = all(record.id in stuck for record in alive)
     found = [desk.lookups.job(job) for job in jobs if done or job in changed]
-    return [show.job_object(f.record, f.spec, desk.pending_reason(f.record)) for f in found], done
+    return [_watched(desk, each) for each in found], done
+
+
+def _watched(desk: Desk, found: Found) -> Object:
+    shown = show.job_object(found.record, found.spec, desk.pending_reason(found.record))
+    return shown | {"expected": expected_object(desk, found.record)}

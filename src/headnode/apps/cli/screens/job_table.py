@@ -81,14 +81,21 @@ def _tasks(tasks: "Mapping[str, int]") -> str:
 def _start(job: "Job", now: float) -> str:
     if job["started"] is not None and job["state"] != "Queued":
         return instant_short(job["started"], now)
-    soon = expected_in(job, now)
-    return f"in {soon}" if soon else ""
+    return expected_in(job, now)
 
 
 def expected_in(job: "Job", now: float) -> str:
-    """Return in how long a queued job is expected to start, such as ``9m``; "" where nobody can say."""
+    """Return when a queued job is expected to start, such as ``in 9m30s``; "" where nobody can say."""
     at = (job.get("expected") or {}).get("p50")
-    return brief(max(0.0, at - now)) if at is not None else ""
+    if at is None:
+        return ""
+    return f"in {brief(at - now)}" if at - now >= 1 else "soon"
+
+
+def waits_in_words(job: "Job", now: float) -> str:
+    """Return why a queued job waits, and in how long it is expected to start."""
+    soon, why = expected_in(job, now), job["pending_reason"] or "waits for the next scheduling pass"
+    return f"{why}; it should start {soon}" if soon else str(why)
 
 
 def _last(job: "Job", now: float) -> str:
@@ -96,7 +103,7 @@ def _last(job: "Job", now: float) -> str:
     said = job["pending_reason"]
     if said and job["state"] == "Queued":
         soon = expected_in(job, now)
-        return f"in {soon}: {said}" if soon else str(said)
+        return f"{soon}: {said}" if soon else str(said)
     nodes = job.get("nodes") or ""
     remark = said or job["message"] or job.get("progress_message") or ""
     if job["state"] == "Finished" and nodes:
