@@ -28,8 +28,8 @@ COMMANDS = (
         options=OF_GROUPS,
         example="hn job wait 12 13",
         notes=(
-            "On a terminal it shows progress; of a job that waits, why and when it should start. A pipe is told "
-            "that on standard error, once the job has waited for some seconds.",
+            "On a terminal it shows progress; of a job that waits, why and when it should start. A pipe is "
+            "told that on standard error, once the job has waited for some seconds.",
             "Ctrl-C ends the waiting with exit status 130, not the jobs.",
             "Of a group, jobs that were skipped are as good as finished: a branch for a failure that did not "
             "happen. And it waits no longer, with exit status 1, when the rest waits for a job that failed.",
