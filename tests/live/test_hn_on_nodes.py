@@ -127,6 +127,15 @@ def test_a_task_on_the_machine_of_the_head_finds_hn_too(head: RealHead) -> None:
     assert json.loads(said_by(head, job))["id"] == job
 
 
+@pytest.mark.parametrize("where", [FAR, {"excludednodes": "far"}])
+def test_a_task_that_prints_its_own_output_comes_to_an_end(
+    head: RealHead, node: JoinedNode, where: dict[str, str]
+) -> None:
+    assert node.process is not None
+    job = head.submit("echo begin; hn task output $CCP_JOBID.1; echo end", terms=where)
+    assert said_by(head, job) == "begin\nbegin\nend\n"
+
+
 def test_a_task_cancels_its_own_job(head: RealHead, node: JoinedNode) -> None:
     assert node.process is not None
     job = head.submit('hn job cancel "$CCP_JOBID" && sleep 1000', terms=FAR)
@@ -188,6 +197,9 @@ def test_who_asks_by_a_node_has_no_role_whoever_he_is(node: JoinedNode, sleeper:
     client = door(node, f"{sleeper}.1.1.1")
     assert client.ask("whoami")["role"] == "user"
     assert refused(client, "set_params", values={"JobRetryCount": "1"}) == "not-administrator"
+    with pytest.raises(HeadnodeError) as error:
+        client.ask("remove_node", node="far")
+    assert error.value.fix == "administrators do that on the head's machine, or after `hn login`"
     assert refused(client, "down", cancel_jobs=True) == "not-administrator"
     assert refused(client, "new_token") == "not-here"
     assert refused(client, "submit_job", terms={"user": "nobody"}, tasks=[{"command": "id"}]) == "run-as"

@@ -125,8 +125,8 @@ class ClientDoor:
         if found is None:
             raise NotAllowed(
                 code="no-task",
-                what=f"no task of yours runs on node {self._node!r}, whose users ask the head by their tasks",
-                fix="log in first: hn token new on the head node; then hn login here",
+                what=f"no task of yours runs on node {self._node!r}, and its agent speaks for tasks only",
+                fix="log in: `hn token new` on the head's machine, then `hn login` here",
             )
         return found
 

@@ -1,6 +1,7 @@
 """Reads what tasks write while it grows: files of this machine as the user, those of others by the head."""
 
 import os
+import stat
 import time
 from errno import ENOENT
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
         def pieces(self, start: int) -> "Iterator[tuple[bytes, int]]":
             """Yield pieces from `start` on, with the offset behind each; a negative one counts from the end.
 
+            What is written meanwhile is left out: a task that prints its own output comes to an end.
             What has become shorter than `start` is read from its beginning: its task is run again.
             Raises:  FileNotFoundError; Refused ``no-output`` when it may not be read.
             """
@@ -42,9 +44,11 @@ class LocalFile:
         """Yield pieces from `start` on, each with the offset behind it."""
         try:
             with os.fdopen(open_named(self._path), "rb") as file:
-                size = os.fstat(file.fileno()).st_size
+                found = os.fstat(file.fileno())
+                size = found.st_size
                 file.seek(max(0, size + start) if start < 0 else start if start <= size else 0)
-                while piece := file.read(PIECE):
+                grows = not stat.S_ISREG(found.st_mode)  # a pipe does not say how much is in it
+                while (grows or file.tell() < size) and (piece := file.read(PIECE)):
                     yield piece, file.tell()
         except FileNotFoundError:
             raise
@@ -66,12 +70,13 @@ class RemoteOutput:
         """Yield pieces from `start` on, each with the offset behind it."""
         import base64
 
-        at = start
-        while True:
+        at, end = start, -1
+        while end < 0 or at < end:
             answer = self._client.ask("read_output", offset=at, **self._question)
             if answer.get("missing"):
                 raise FileNotFoundError(ENOENT, os.strerror(ENOENT))
             data, size = base64.b64decode(answer["data"]), int(answer["size"])
+            end = size if end < 0 else min(end, size)
             if at < 0:
                 at = max(0, size + at)
             elif at > size:

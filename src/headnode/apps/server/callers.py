@@ -110,7 +110,7 @@ class TaskCaller:
         """
         record = self._record()
         known = self._desk.roles.of(Account(record.owner, record.uid, record.gid))
-        return replace(known, administrator=False, operator=False)
+        return replace(known, administrator=False, operator=False, by_node=True)
 
     def is_there(self) -> bool:
         """Whether the node is ours, and has a part in the attempt or in a command beside the tasks."""
@@ -127,6 +127,6 @@ class TaskCaller:
             raise NotAllowed(
                 code="no-task",
                 what=f"task {'.'.join(map(str, self.attempt[:3]))} does not run on node {self._node!r}",
-                fix="outside of tasks, log in first: hn token new on the head node; then hn login here",
+                fix="outside of tasks, log in: `hn token new` on the head's machine, then `hn login` here",
             )
         return record

@@ -66,8 +66,9 @@ def must_administer(by: User, what: str) -> None:
     Raises:  NotAllowed ``not-administrator``.
     """
     if not by.administrator:
+        asked = "ask an administrator: `hn cluster params Administrators`, root, or who started the head"
         raise NotAllowed(
             code="not-administrator",
-            what=f"{by.name!r} may not {what}",
-            fix="ask an administrator: `hn cluster params Administrators`, root, or who started the head",
+            what=f"{by.name!r} may not {what}" + (" from inside a task" if by.by_node else ""),
+            fix="administrators do that on the head's machine, or after `hn login`" if by.by_node else asked,
         )

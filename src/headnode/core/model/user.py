@@ -26,6 +26,7 @@ class User(msgspec.Struct, frozen=True):
     administrator: bool = False
     operator: bool = False
     groups: tuple[str, ...] = ()  # names of the groups of the operating system he is in
+    by_node: bool = False  # he asks by a node, where nobody has a role
     origin: str = ""  # from where he asks, as the audit log says it; empty: not said
 
     @property
