@@ -1,19 +1,21 @@
 """The commands as a shell runs them, against a head that answers from a script."""
 
+import base64
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_scripted_head import REFUSED, ScriptedHead, frame, hn, job, node, task
+from cli_scripted_head import REFUSED, Script, ScriptedHead, frame, hn, job, node, task
 
 from headnode.adapters.identity.peer import user_name
 from headnode.apps.cli import waiting
@@ -374,6 +376,17 @@ def test_waiting_survives_a_restart_of_the_head(tmp_path: Path) -> None:
     assert (said.returncode, len(head.asked)) == (0, 3)
 
 
+def reading(path: Path) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Return how a head reads a file of a task, as it does for root and for other machines."""
+
+    def read(request: dict[str, Any]) -> dict[str, Any]:
+        text = path.read_bytes() if path.exists() else b""
+        data = base64.b64encode(text[request["offset"] :]).decode()
+        return {"data": data, "size": len(text), "missing": not path.exists()}
+
+    return read
+
+
 def test_submit_and_wait_shows_what_the_only_task_printed(tmp_path: Path) -> None:
     printed = tmp_path / "out"
     printed.write_bytes(b"hello\xff\n")
@@ -388,6 +401,7 @@ def test_submit_and_wait_shows_what_the_only_task_printed(tmp_path: Path) -> Non
             "kept": str(printed),
             "state": "finished",
         },
+        "read_output": reading(printed),
     }
     with ScriptedHead(tmp_path, script):
         said = subprocess.run(
@@ -423,7 +437,7 @@ def test_output_is_followed_until_the_task_is_over(tmp_path: Path) -> None:
         }
         return {**kept, "state": state}
 
-    with ScriptedHead(tmp_path, {"output": output}):
+    with ScriptedHead(tmp_path, {"output": output, "read_output": reading(growing)}):
         said = hn("task", "output", "12.1", "--follow", state=tmp_path)
     assert (said.stdout, said.returncode) == ("first\nlast\n", 0)
 
@@ -431,14 +445,18 @@ def test_output_is_followed_until_the_task_is_over(tmp_path: Path) -> None:
 def test_output_of_a_task_that_has_none_says_why(tmp_path: Path) -> None:
     nothing: dict[str, Any] = {"standard_output": None, "standard_error": None, "captured": False}
     nothing |= {"kept": None, "state": "queued"}
-    gone = {**nothing, "standard_output": "/nowhere/out", "state": "finished"}
-    with ScriptedHead(tmp_path, {"output": lambda request: gone if request["task"] == 2 else nothing}):
+    gone = {**nothing, "standard_output": "/nowhere/out", "state": "finished", "node": "n1"}
+    script: Script = {
+        "output": lambda request: gone if request["task"] == 2 else nothing,
+        "read_output": reading(Path("/nowhere/out")),
+    }
+    with ScriptedHead(tmp_path, script):
         waits, missing = (
             hn("task", "output", "12.1", state=tmp_path),
             hn("task", "output", "12.2", state=tmp_path),
         )
     assert waits.stderr == "hn: task 12.1 is queued and has no standard output; wait for it with --follow\n"
-    assert missing.stderr.startswith("hn: output file '/nowhere/out' cannot be read: No such file")
+    assert re.match("hn: output file '(n1:)?/nowhere/out' cannot be read: No such file", missing.stderr)
     assert (waits.returncode, missing.returncode) == (1, 1)
 
 
