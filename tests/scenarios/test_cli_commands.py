@@ -682,7 +682,7 @@ def test_the_id_of_a_job_that_is_waited_for_is_printed_once_for_scripts(tmp_path
 
 
 def test_who_names_a_job_where_a_task_is_wanted_is_shown_how_its_first_is_written(tmp_path: Path) -> None:
-    assert "for example 39.1" in hn("task", "output", "39", state=tmp_path).stderr
+    assert "for example 39.1" in hn("task", "view", "39", state=tmp_path).stderr
 
 
 def test_a_filter_that_answers_changed_and_changed_nothing_is_told_of(tmp_path: Path) -> None:

@@ -46,6 +46,16 @@ def task_address(words: "Sequence[str]") -> tuple[int, int, int | None]:
     return numbers[0], numbers[1], numbers[2] if len(numbers) == 3 else None
 
 
+def output_address(words: "Sequence[str]") -> tuple[int, int | None, int | None]:
+    """Return job, task and instance of ``12`` (all of the job), ``12.3`` or ``12.3.7``.
+
+    Raises:  BadRequest ``usage``.
+    """
+    if len(words) == 1 and "." not in words[0]:
+        return _number(words[0]), None, None
+    return task_address(words)
+
+
 def _range(text: str) -> "Sequence[int]":
     first, dash, last = text.partition("-")
     if not dash:

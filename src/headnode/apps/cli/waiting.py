@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 OVER = ("Finished", "Failed", "Canceled")
 PATIENCE = 60.0  # seconds a head may be away, for a restart, before waiting for it is given up
 MOST_NAMED = 8  # jobs, when the waiting is interrupted
+MOST_SHOWN = 100  # outputs of a job that was waited for
 PATIENT = 3.0  # seconds a job may wait before a pipe is told why
 TOLD_AGAIN = 60.0  # seconds after which a pipe is told another reason why a job waits
 PAUSE = 0.25  # seconds between two attempts to reach it
@@ -51,8 +52,8 @@ def wait_for(
         out.said(ending(job) if job["state"] in OVER else _still(job), job, name)
         if out.for_people and job["state"] == "Failed" and job["tasks"]["failed"]:
             _tell_why(job, client, out)
-        if show_output and out.for_people and job["tasks"]["total"] == 1:
-            _show_output(job["id"], client, out)
+        if show_output and out.for_people:
+            _show_output(job, client, out)
     well = (job["state"] == "Finished" or (together and job["skipped"]) for job in ended)
     return 0 if all(well) else 1
 
@@ -139,9 +140,18 @@ class _Reasons:
             self._out.note(f"job {waiting[0]['id']} waits: {waits_in_words(waiting[0], time.time())}")
 
 
-def _show_output(job: int, client: "Client", out: "Output") -> None:
+def _show_output(ended: "dict[str, Any]", client: "Client", out: "Output") -> None:
+    """Show what was captured of a job: all of its only task, or of the first instances of many."""
     from headnode.apps.cli.task_files import copy_output, source_of
 
+    job = ended["id"]
+    if ended["tasks"]["total"] != 1:
+        from headnode.apps.cli.whole_output import WholeOutput
+
+        whole = WholeOutput(client, out, job, None, "kept", headers=out.width is not None)
+        if whole.print_all(MOST_SHOWN) > MOST_SHOWN:
+            out.note(f"only the first {MOST_SHOWN} outputs were shown; all: hn task output {job}")
+        return
     question = {"job": job, "task": 1}
     files = client.ask("output", **question)
     if files.get("captured") and files.get("standard_output"):

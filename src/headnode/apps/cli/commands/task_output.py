@@ -3,7 +3,7 @@
 import time
 
 from headnode.apps.cli.command import Command
-from headnode.apps.cli.ids import task_address
+from headnode.apps.cli.ids import output_address
 from headnode.apps.cli.options import Option
 from headnode.apps.cli.task_files import PAUSE, copy_output, follow_output, source_of
 
@@ -19,11 +19,13 @@ WAITING = ("not submitted", "configuring", "queued")
 
 
 def run(asked: "Asked", client: "Client", out: "Output") -> int:
-    """Print the file; with ``--follow`` until the task is over."""
-    job, task, instance = task_address(asked.words)
-    question = {"job": job, "task": task, "instance": instance}
+    """Print the file, or those of all instances; with ``--follow`` until the task or job is over."""
+    job, task, instance = output_address(asked.words)
     stream = "standard_error" if asked.flag("stderr") else "standard_output"
-    files = client.ask("output", **question)
+    question = {"job": job, "task": task, "instance": instance}
+    files = None if task is None else _files(client, question)
+    if files is None:
+        return _print_whole(asked, client, out, job, task, stream)
     if not out.for_people:
         out.said(str(files[stream]), files, files[stream])
     elif asked.flag("follow"):
@@ -33,6 +35,38 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
         source = source_of(client, question, files, path)
         copy_output(source, out.raw, captured=path == files["kept"])
     return 0
+
+
+def _files(client: "Client", question: "dict[str, Any]") -> "dict[str, Any] | None":
+    """Return where the output lies; None of a task of several instances, when none of them is named."""
+    from headnode.core.model.errors import BadRequest
+
+    try:
+        return client.ask("output", **question)
+    except BadRequest as refused:
+        if refused.code == "which-instance":
+            return None
+        raise
+
+
+def _print_whole(
+    asked: "Asked", client: "Client", out: "Output", job: int, task: int | None, stream: str
+) -> int:
+    """Print what all instances of a sweep, or all tasks of a job, have printed."""
+    from headnode.apps.cli.whole_output import WholeOutput
+
+    headers = asked.flag("headers") if "headers" in asked.options else out.width is not None
+    whole = WholeOutput(client, out, job, task, stream, headers=headers)
+    if not out.for_people:
+        for _, files in whole.files():
+            if files[stream] is not None:
+                out.said(str(files[stream]), files, files[stream])
+    elif asked.flag("follow"):
+        whole.follow()
+    elif not whole.print_all():
+        what = f"job {job}" if task is None else f"task {job}.{task}"
+        out.note(f"nothing of {what} has begun; with --follow, this command waits for it")
+    return 1 if whole.troubles else 0
 
 
 def _follow(client: "Client", question: "dict[str, Any]", stream: str, out: "Output") -> None:
@@ -69,15 +103,19 @@ def _path(files: "dict[str, Any]", stream: str, question: "dict[str, Any]") -> s
 COMMANDS = (
     Command(
         "output",
-        "JOB.TASK[.INSTANCE]",
-        "Print what a task printed",
+        "JOB[.TASK[.INSTANCE]]",
+        "Print what a task printed, or all instances of a sweep, or all tasks of a job",
         run,
         options=(
-            Option("follow", "", "Go on until the task is over"),
+            Option("follow", "", "Go on until the task, or the job, is over", short="f"),
+            Option(
+                "headers", "", "Say before each piece whose it is, as on a terminal; false: not there either"
+            ),
             Option("stderr", "", "Print its standard error instead of its standard output"),
         ),
         example="hn task output 12.1 --follow",
         notes=(
+            "The instances of a sweep come one after another; with --follow, pieces as they are printed.",
             "The file is read as you; on another machine, and by root, as the user of the job.",
             "With --json or --quiet its path is printed, not what is in it.",
         ),

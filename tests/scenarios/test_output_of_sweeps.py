@@ -1,0 +1,99 @@
+"""The output of a whole sweep or job is printed in order, and followed while it is written."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from cli_scripted_head import ScriptedHead, hn, job, task
+
+SWEEP = {"total": 3, "queued": 0, "running": 0, "finished": 3, "failed": 0, "canceled": 0}
+
+
+def submitted(state: Path, *words: str) -> str:
+    said = hn("job", "submit", *words, state=state)
+    assert said.returncode == 0, said.stderr
+    return re.search(r"ID: (\d+)\.", said.stdout)[1]  # type: ignore[index]
+
+
+def test_who_waits_for_a_sweep_sees_what_its_instances_printed(state: Path) -> None:
+    said = hn("job", "submit", "--wait", "/parametric:1-12", "echo *", state=state)
+    lines = said.stdout.splitlines()
+    assert lines[0].startswith("Job has been submitted. ID: ")
+    assert "finished: 12 tasks finished" in lines[1]
+    assert lines[2:] == [str(number) for number in range(1, 13)]
+
+
+def test_the_output_of_a_sweep_and_of_a_job_is_that_of_each_instance_in_order(state: Path) -> None:
+    made = re.search(r"(\d+)$", hn("job", "new", state=state).stdout.strip())
+    assert made
+    number = made[1]
+    for words in (["echo first"], ["/parametric:2-4", "sh -c 'echo *; echo e* >&2'"], ["printf end"]):
+        assert hn("job", "add", number, *words, state=state).returncode == 0
+    assert hn("job", "submit", f"/id:{number}", state=state).returncode == 0
+    assert hn("job", "wait", number, state=state).returncode == 0
+    assert hn("task", "output", number, state=state).stdout == "first\n2\ne2\n3\ne3\n4\ne4\nend"
+    assert hn("task", "output", f"{number}.2", state=state).stdout == "2\ne2\n3\ne3\n4\ne4\n"
+    assert hn("task", "output", f"{number}.2.3", state=state).stdout == "4\ne4\n"
+    told = hn("task", "output", number, "--headers", state=state).stdout
+    assert told.startswith(
+        f"==> {number}.1 <==\nfirst\n\n==> {number}.2.1 <==\n2\ne2\n\n==> {number}.2.2 <=="
+    )
+    assert told.endswith(f"\n==> {number}.3 <==\nend")
+    paths = hn("task", "output", number, "--quiet", state=state).stdout.splitlines()
+    assert [Path(path).name for path in paths] == ["1.out", "1.out", "2.out", "3.out", "1.out"]
+
+
+def test_following_a_sweep_shows_each_piece_when_it_comes_and_ends_with_the_job(
+    state: Path, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    waits = f"sh -c 'echo begun *; while [ ! -e {gate} ]; do sleep 0.1; done; echo ended *'"
+    number = submitted(state, "/parametric:1-3", waits)
+    following = subprocess.Popen(
+        [sys.executable, "-m", "headnode.apps.cli", "task", "output", number, "--follow", "--state", state],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert following.stdout is not None
+    begun = {following.stdout.readline() for _ in range(2)}  # the node has two processors
+    gate.touch()
+    rest, _ = following.communicate(timeout=120)
+    assert following.returncode == 0
+    assert begun == {"begun 1\n", "begun 2\n"}
+    assert sorted(rest.splitlines()) == ["begun 3", "ended 1", "ended 2", "ended 3"]
+
+
+def test_nothing_is_read_twice_and_no_more_than_a_page_is_asked_for_at_once(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.write_text("x\n")
+    sweep = task(1, "Running", kind="sweep", instances=SWEEP)
+    instances = [task(1, "Finished", instance=number) for number in (1, 2, 3)]
+
+    def tasks(request: dict[str, object]) -> dict[str, object]:
+        if "expand" not in request:
+            return {"tasks": [sweep], "more": None}
+        after = request["after"]
+        assert isinstance(after, int)
+        return {"tasks": instances[after : after + 1], "more": after + 1 if after < 2 else None}
+
+    states = iter(["Running", "Finished"])
+    pieces = iter([{"data": "eAo=", "size": 2}, {"data": "", "size": 2}] * 3)
+    files = {"standard_output": str(out), "captured": True, "kept": str(out), "state": "finished"}
+    script = {
+        "tasks": tasks,
+        "output": files,
+        "read_output": lambda _: next(pieces),
+        "job": lambda _: {"job": job(12, next(states))},
+    }
+    with ScriptedHead(tmp_path, script) as head:
+        said = hn("task", "output", "12", "--follow", state=tmp_path)
+    assert (said.stdout, said.stderr, said.returncode) == ("x\nx\nx\n", "", 0)
+    assert sum(request["do"] == "output" for request in head.asked) == 3
+
+
+def test_what_has_not_begun_is_told_and_not_taken_for_no_output(tmp_path: Path) -> None:
+    with ScriptedHead(tmp_path, {"tasks": {"tasks": [task(1)], "more": None}}):
+        said = hn("task", "output", "12", state=tmp_path)
+    assert (said.stdout, said.returncode) == ("", 0)
+    assert said.stderr == "hn: nothing of job 12 has begun; with --follow, this command waits for it\n"
