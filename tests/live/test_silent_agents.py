@@ -49,3 +49,49 @@ def test_a_stopped_agent_is_silent_its_tasks_run_elsewhere_and_it_stops_its_own_
         assert cluster.wait(job) == "Finished"
         assert sorted(told.read_text().split()) == ["1", "2"]
         assert cluster.ask("task", job=job, task=task)["task"]["attempt"] == 2
+
+
+def test_a_node_that_is_silent_is_taken_offline_by_force_long_before_it_would_be_given_up(
+    tmp_path: Path,
+) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    end, told = tmp_path / "end", tmp_path / "told"
+    with cluster_on_loopback(tmp_path, ("red", "green"), address, processors=2) as cluster:
+        values = {"HeartbeatInterval": "1", "InactivityCount": "1000", "NodeLease": "0"}
+        cluster.ask("set_params", values=values)
+        for node in cluster.nodes.values():
+            node.kill_agent()
+            node.start_agent()
+        cluster.wait_for_nodes("Ready")
+        command = SPELL.format(end=end, told=told)
+        terms = {"numprocessors": "4-4"}
+        job = cluster.submit(*[command] * 4, rerunnable="true", terms=terms)
+        cluster.until(
+            lambda: len(cluster.ask("tasks", job=job, states=["Running"])["tasks"]) == 4, "all tasks run"
+        )
+        answers = cluster.ask("drain_node", node="green", reason="it smells", force=True)["node"]
+        assert answers["state"] == "Drained"  # it answers, so nothing of it is left when we hear of it
+        assert len(cluster.ask("tasks", job=job, states=["Queued"])["tasks"]) == 2
+        cluster.ask("resume_node", node="green")
+        cluster.until(
+            lambda: len(cluster.ask("tasks", job=job, states=["Running"])["tasks"]) == 4, "it grows again"
+        )
+        agents = cluster.nodes["red"].place.processes("headnode.apps.agent")
+        for agent in agents:
+            os.kill(agent, signal.SIGSTOP)
+        try:
+            cluster.ask("drain_node", node="red", reason="it burns", force=True)
+            cluster.until(
+                lambda: not cluster.ask("node", node="red")["node"]["jobs"], "the job has nothing of it"
+            )
+            assert cluster.job(job)["state"] == "Running"
+            end.touch()
+            assert cluster.wait(job) == "Finished"
+        finally:
+            for agent in agents:
+                os.kill(agent, signal.SIGCONT)
+        cluster.wait_for_nodes("Drained", "red")
+        jobs = cluster.nodes["red"].state / "jobs"
+        cluster.until(lambda: not list(jobs.glob("*.journal")), "what was given up is stopped")

@@ -7,6 +7,7 @@ from worlds import ADA, ROOT, World
 
 from headnode.apps.server.answers_nodes import detailed_node
 from headnode.core.lifecycle import commands as c
+from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import UnitType
@@ -95,6 +96,92 @@ def test_nothing_new_of_a_running_job_goes_to_a_node_that_is_taken_offline() -> 
         pass
     assert set(where(world, job)) == {"node2"}
     assert held(world, job) == {"node2": (0,)}
+
+
+def test_a_job_gives_a_node_back_at_once_that_is_taken_away_whatever_it_runs_elsewhere() -> None:
+    world = World(2, 2)
+    job = world.submit(*[AGAIN] * 4, minimum=4, maximum=4)
+    offline(world)
+    assert report_stopped(world) == 2
+    assert held(world, job) == {"node2": (0, 1)}
+    assert shown(world)["state"] == "Drained"
+    world.end(job, 3)  # what was stopped waits for room, and for nothing else that runs
+    assert (1, 1) in world.dispatched(job)
+    for task in (1, 2, 4):
+        world.end(job, task)
+    assert world.record(job).state is JobState.FINISHED
+    world.check_replay()
+
+
+def test_a_job_that_is_left_with_less_than_its_minimum_grows_where_there_is_room() -> None:
+    world = World(2, 2, 2)
+    other = world.submit(AGAIN, AGAIN, minimum=2, maximum=2)
+    job = world.submit(*[AGAIN] * 4, minimum=4, maximum=4)
+    (away,) = held(world, other)
+    world.end(other, 1)
+    world.end(other, 2)
+    gone = min(held(world, job))
+    offline(world, gone)
+    report_stopped(world)
+    assert set(held(world, job)) == {"node1", "node2", "node3"} - {gone}
+    assert away in held(world, job)
+    assert len(world.dispatched(job)) == 4
+    world.check_replay()
+
+
+def test_a_job_of_which_a_task_has_no_room_left_gives_the_node_back_and_returns_when_the_rest_is_over() -> (
+    None
+):
+    world = World(2, 1)
+    wide = TaskSpec(command="x", rerunnable=True, minimum=2, maximum=2)
+    job = world.submit(wide, AGAIN, minimum=3, maximum=3)
+    offline(world)
+    assert report_stopped(world) == 1
+    assert held(world, job) == {"node2": (0,)}
+    assert shown(world)["state"] == "Drained"
+    world.end(job, 2)
+    assert world.record(job).state is JobState.QUEUED
+    world.check_replay()
+
+
+def test_a_gang_that_is_taken_a_node_stops_as_a_whole_and_runs_again_as_a_whole() -> None:
+    world = World(1, 1)
+    job = world.submit(AGAIN, AGAIN, minimum=2, maximum=2, together=True)
+    offline(world)
+    assert report_stopped(world) == 2
+    assert world.record(job).state is JobState.QUEUED
+    world.do(c.ChangeNode(by=ROOT, node="node1", wish="resume"))
+    assert len(world.dispatched(job)) == 2
+    world.check_replay()
+
+
+def test_what_is_taken_by_force_gets_no_grace() -> None:
+    world = World(1)
+    world.submit(AGAIN)
+    events = world.do(c.DrainNode(by=ROOT, node="node1", force=True))
+    assert [event.force for event in events if isinstance(event, e.InstancesStopping)] == [True]
+
+
+def test_a_node_that_is_away_loses_at_once_what_may_not_run_twice_and_the_rest_when_it_is_given_up() -> None:
+    world = World(2, 1)
+    job = world.submit(ONCE, AGAIN, AGAIN, minimum=3, maximum=3, fail_on_task_failure=False)
+    world.do(c.NodeVanished(node="node1"))
+    offline(world, reason="it burns")
+    record = world.record(job)
+    assert record.run is not None
+    assert list(record.run.tasks[0].failed) == [1]
+    row = world.journal.instance(job, 1, 1)
+    assert row is not None
+    assert row.message == "node node1 was taken offline by root: it burns, and it is not rerunnable"
+    assert held(world, job) == {"node1": (1,), "node2": (0,)}  # a task that may run twice may still run there
+    world.do(c.GiveUpNode(node="node1"))
+    assert held(world, job) == {"node2": (0,)}
+    world.end(job, 3)
+    assert world.dispatched(job)[-1] == (2, 1)  # not counted as a loss
+    assert world.record(job).run.tasks[1].losses == {}  # type: ignore[union-attr]
+    world.end(job, 2)
+    assert world.record(job).state is JobState.FAILED
+    world.check_replay()
 
 
 def test_a_suspended_job_goes_back_to_the_queue_and_lets_go_of_all_its_nodes() -> None:

@@ -46,7 +46,7 @@ async def watch_for_lost_nodes(engine: Engine, inbox: Inbox, links: NodeLinks) -
             await _tell(inbox, c.NodeVanished(node=name), unrecorded)
             await _tell(inbox, c.GiveUpNode(node=name), unrecorded)
         states = {name: node.state for name, node in engine.cluster.nodes.items()}
-        for name in absences.too_long(states, patience(engine, links.leases), time.monotonic()):
+        for name in absences.too_long(states, patience_away(engine, links.leases), time.monotonic()):
             if engine.cluster.on_node(name):
                 if c.GiveUpNode(node=name) not in unrecorded:
                     log.warning("node %s has been away too long: its tasks are given up", name)
@@ -60,7 +60,28 @@ Patience = Mapping[str, float]
 def patience(engine: Engine, leases: Patience) -> dict[str, float]:
     """Return how long each node may be silent: always longer than it believes that nobody has its tasks."""
     usual = engine.settings.patience() + BETWEEN_LOOKS
-    return {name: max(usual, TO_STAND_STILL * leases.get(name, 0.0)) for name in engine.cluster.nodes}
+    beats = 2 * engine.settings.number("HeartbeatInterval") + BETWEEN_LOOKS
+    taken, lease = _taken_by_force(engine), engine.settings.lease()
+    return {
+        name: max(min(beats, usual) if name in taken else usual, _stands_still_after(leases, name, lease))
+        for name in engine.cluster.nodes
+    }
+
+
+def patience_away(engine: Engine, leases: Patience) -> dict[str, float]:
+    """Return how long each node may be away; one that was taken offline by force, as long as its lease."""
+    lease = engine.settings.lease()
+    taken = {name: _stands_still_after(leases, name, lease) for name in _taken_by_force(engine)}
+    return patience(engine, leases) | taken
+
+
+def _stands_still_after(leases: Patience, name: str, lease: float) -> float:
+    return TO_STAND_STILL * max(leases.get(name, 0.0), lease)
+
+
+def _taken_by_force(engine: Engine) -> set[str]:
+    nodes = engine.cluster.nodes.items()
+    return {name for name, node in nodes if any(drain.force for drain in node.drains)}
 
 
 class Absences:

@@ -25,6 +25,8 @@ from headnode.engine.settings import check_parameter, parameters_with
 Object = dict[str, Any]
 
 _LEFT_BEHIND: Final = 3600.0  # seconds after which a copy of the journal was forgotten by who asked for it
+EMPTIED = 5.0  # seconds for a node that is taken offline by force to tell that nothing runs there
+BETWEEN_LOOKS = 0.02  # seconds
 
 
 async def ping(desk: Desk, by: User, wish: w.Wish) -> Object:  # noqa: ARG001
@@ -86,10 +88,19 @@ async def resume_node(desk: Desk, by: User, wish: w.NodeWish) -> Object:
 
 
 async def drain_node(desk: Desk, by: User, wish: w.DrainWish) -> Object:
-    """Start no new jobs on a node but those that are over by a date."""
+    """Start no new jobs on a node but those that are over by a date; by force nothing runs there then."""
     closes = None if wish.closes is None else Instant(wish.closes)
     await desk.ask(c.DrainNode(by=by, node=wish.node, closes=closes, reason=wish.reason, force=wish.force))
+    if wish.force:
+        await _until_empty(desk, wish.node)
     return {"node": show.detailed_node(desk.cluster, desk.cluster.node(wish.node), desk.now())}
+
+
+async def _until_empty(desk: Desk, node: str) -> None:
+    """Wait until jobs have nothing of a node any more, but not long: its agent may not answer."""
+    until = time.monotonic() + EMPTIED
+    while desk.cluster.on_node(node) and time.monotonic() < until:
+        await asyncio.sleep(BETWEEN_LOOKS)
 
 
 async def _change(desk: Desk, by: User, wish: w.NodeWish, what: str) -> Object:

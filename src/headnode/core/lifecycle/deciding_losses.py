@@ -4,7 +4,7 @@ Source: HPC Pack, node loss: tasks there run again if they may run twice and fai
 than its minimum left goes back to the queue.  So does a gang that loses any node (SSS 3.1.0, "TaskGroup").
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle import events as e
@@ -17,6 +17,7 @@ from headnode.core.lifecycle.states import STANDING_STILL, JobState
 from headnode.core.lifecycle.units import units_in
 from headnode.core.model.node import NodeState
 from headnode.core.model.quantities import Instant
+from headnode.core.model.task import SPECIAL
 
 LOST = (NodeState.UNREACHABLE, NodeState.LOST_PAUSED)
 
@@ -137,6 +138,8 @@ def _lose(cluster: Cluster, record: JobRecord, run: Run, node: str, now: Instant
     }
     gone = tuple(number for number in run.places[node] if number not in used)
     small = run.outcome is None and is_too_small_without(cluster, record, run, node)
+    if small and record.state is JobState.RUNNING and not cluster.usable(node):  # it was taken away by force
+        small = not goes_on_with(cluster, record, {**run.allocation, node: ()})
     if not gone and not small:
         return []
     return [
@@ -162,6 +165,23 @@ def is_too_small_without(cluster: Cluster, record: JobRecord, run: Run, node: st
     )
     required = {name.lower() for name in request.required_nodes}
     return node.lower() in required or left < request.minimum or _serves_less(cluster, record, run, node)
+
+
+def goes_on_with(cluster: Cluster, record: JobRecord, kept: Mapping[str, tuple[int, ...]]) -> bool:
+    """Whether a running job goes on with what it keeps: its minimum, or what runs and room for each task."""
+    flow, request = cluster.flow(record.id), cluster.given(record)
+    if request.together:
+        return False
+    left = {node: numbers for node, numbers in kept.items() if numbers}
+    required = {name.lower() for name in request.required_nodes}
+    if not required <= {node.lower() for node in left} or not all_could_run(cluster, flow, left):
+        return False
+    units = sum(units_in(request.unit, len(held), cluster.nodes[node].facts) for node, held in left.items())
+    if units >= request.minimum:
+        return True
+    open_tasks = (flow.spec.tasks[n] for n, each in enumerate(flow.run.tasks) if each.queued or each.live)
+    runs = any(all(node in left for node, _ in place) for place in flow.lanes)
+    return runs and all(task.minimum <= units for task in open_tasks if task.kind not in SPECIAL)
 
 
 def _serves_less(cluster: Cluster, record: JobRecord, run: Run, lost: str) -> bool:

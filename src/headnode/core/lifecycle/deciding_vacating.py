@@ -2,21 +2,25 @@
 
 What runs on processors that are out of service is stopped and runs again elsewhere if it may run twice.  Else
 it fails where an administrator asked for that, and goes on where the node has only fewer processors than
-before.  What is idle is given back; a job that has less than its minimum left goes back to the queue.
+before.  What is idle is given back at once, whatever else the job runs.  By force nothing has grace.
 
 Source: HPC Pack, node offline with ``/force``: running jobs are canceled.
 """
 
+from msgspec.structs import replace
+
+from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.cluster import Cluster
+from headnode.core.lifecycle.deciding_losses import LOST, goes_on_with
+from headnode.core.lifecycle.deciding_reports import ended
 from headnode.core.lifecycle.events import Event
 from headnode.core.lifecycle.flow import Flow
 from headnode.core.lifecycle.hooks import cleaned_first
 from headnode.core.lifecycle.records import JobRecord, LiveInstance
-from headnode.core.lifecycle.room import all_could_run, uses_from
+from headnode.core.lifecycle.room import uses_from
 from headnode.core.lifecycle.states import STANDING_STILL, TaskState
 from headnode.core.lifecycle.stays import released_first
-from headnode.core.lifecycle.units import units_in
 from headnode.core.model.quantities import Instant
 from headnode.core.model.task import SPECIAL
 
@@ -26,17 +30,58 @@ def vacated(
 ) -> list[Event]:
     """Stop what uses processors of a node with numbers of `usable` or more; with `force` all of it.
 
-    What a suspended job has there cannot go on elsewhere: by force it is sent back to the queue as a whole.
+    What a suspended job has there cannot go on elsewhere, nor a gang without a part of it: by force they are
+    sent back to the queue as a whole.
     """
     found: list[Event] = []
+    away = force and cluster.nodes[node].state in LOST
     for job in sorted(cluster.on_node(node)):
         record = cluster.jobs[job]
         if job not in cluster.flows or record.run is None or not record.state.is_active:
             continue
-        if record.state not in STANDING_STILL:
-            found += _stops(record, cluster.flow(job), node, usable, message, now, force=force)
-        elif force:
-            found += sent_back(record, cluster.flow(job), message, now)
+        over = _lost_for_good(cluster, record, node, message, now) if away else []
+        found += over
+        if any(isinstance(event, e.JobEnding) for event in over):
+            continue
+        flow, gang = cluster.flow(job), cluster.given(record).together and record.run.outcome is None
+        if force and (gang or record.state in STANDING_STILL):
+            found += _but_for(over, sent_back(record, flow, message, now))
+        elif record.state not in STANDING_STILL:
+            found += _but_for(over, _stops(record, flow, node, usable, message, now, force=force))
+    return found
+
+
+def _lost_for_good(cluster: Cluster, record: JobRecord, node: str, message: str, now: Instant) -> list[Event]:
+    """End what may not run twice on a node that is away: nothing of it needs to be heard any more.
+
+    The rest may run elsewhere only when it surely stands still, and waits until the node is given up.
+    """
+    flow = cluster.flow(record.id)
+    reports = tuple(
+        c.Report(index + 1, instance, live.attempt, "lost", ended=now, message=message)
+        for index, progress in enumerate(flow.run.tasks)
+        for instance, live in sorted(progress.live.items())
+        if live.place[0][0] == node and not flow.spec.tasks[index].rerunnable
+        if flow.spec.tasks[index].kind not in SPECIAL
+    )
+    return ended(cluster, c.ReportEnded(node=node, job=record.id, reports=reports), now) if reports else []
+
+
+def _but_for(over: list[Event], stops: list[Event]) -> list[Event]:
+    """Return what stops instances, without those that are over by the other events."""
+    gone = {
+        (how.task, how.instance)
+        for event in over
+        if isinstance(event, e.InstancesEnded)
+        for how in event.ended
+    }
+    found: list[Event] = []
+    for event in stops:
+        if gone and isinstance(event, e.InstancesStopping):
+            left = tuple(n for n in event.instances if (event.task, n) not in gone)
+            found += [replace(event, instances=left)] if left else []
+        else:
+            found.append(event)
     return found
 
 
@@ -45,7 +90,7 @@ def sent_back(record: JobRecord, flow: Flow, message: str, now: Instant) -> list
     stops = [
         stop
         for index, progress in enumerate(flow.run.tasks)
-        for stop in _stop(record, flow, index, progress.live, message, now)
+        for stop in _stop(record, flow, index, progress.live, message, now, force=True)
     ]
     lost = e.AllocationLost(at=now, job=record.id, removed=(), too_small=True, message=message, forgiven=True)
     return [*stops, lost]
@@ -59,7 +104,7 @@ def _stops(
         task = flow.spec.tasks[index]
         if task.kind not in SPECIAL and (force or task.rerunnable):
             there = {n: live for n, live in progress.live.items() if uses_from(live.place, node, usable)}
-            found += _stop(record, flow, index, there, message, now)
+            found += _stop(record, flow, index, there, message, now, force=force)
     return found
 
 
@@ -70,6 +115,8 @@ def _stop(
     live: dict[int, LiveInstance],
     message: str,
     now: Instant,
+    *,
+    force: bool,
 ) -> list[Event]:
     fresh = tuple(sorted(n for n, each in live.items() if each.state is not TaskState.ENDING))
     if not fresh:
@@ -84,6 +131,7 @@ def _stop(
             outcome="canceled" if again else "failed",
             message=message,
             cause="preempted" if again else "system",
+            force=force,
         )
     ]
 
@@ -91,10 +139,11 @@ def _stop(
 def leaves(cluster: Cluster, record: JobRecord, now: Instant) -> list[Event]:
     """Return what gives back processors that are out of service and idle; whole nodes are released first.
 
-    When a job would have too little left it starts nothing more, and goes back to the queue.
+    A job that runs elsewhere goes on there, also with less than its minimum, and grows as others do.  Where
+    it cannot, it starts nothing more, and goes back to the queue when what runs has ended.
     """
     flow = cluster.flow(record.id)
-    if not flow.run.allocation.keys() & cluster.reduced or flow.run.outcome is not None:
+    if not flow.run.allocation.keys() & cluster.reduced:
         return []
     idle, kept = [], {}
     for node, held in flow.run.allocation.items():
@@ -106,24 +155,9 @@ def leaves(cluster: Cluster, record: JobRecord, now: Instant) -> list[Event]:
     if not idle:
         return []
     message = "nodes were taken out of service" if len(idle) > 1 else f"{idle[0][0]} is out of service"
-    if _is_too_small(cluster, record, flow, kept):
-        parts = tuple(share for share in idle if len(share[1]) < len(flow.run.allocation[share[0]]))
-        return [
-            e.AllocationLost(
-                at=now, job=record.id, removed=parts, too_small=True, message=message, forgiven=True
-            )
-        ]
     shrunk = e.AllocationShrunk(at=now, job=record.id, removed=tuple(idle), message=message)
-    return cleaned_first(cluster, record, released_first(record, [shrunk], flow))
-
-
-def _is_too_small(cluster: Cluster, record: JobRecord, flow: Flow, kept: dict[str, tuple[int, ...]]) -> bool:
-    request = cluster.given(record)
-    if request.together:
-        return True
-    left = {node: numbers for node, numbers in kept.items() if numbers}
-    units = sum(units_in(request.unit, len(held), cluster.nodes[node].facts) for node, held in left.items())
-    required = {name.lower() for name in request.required_nodes}
-    if units < request.minimum or not required <= {node.lower() for node in left}:
-        return True
-    return bool(request.parts) and not all_could_run(cluster, flow, left)
+    given = cleaned_first(cluster, record, released_first(record, [shrunk], flow))
+    if flow.run.outcome is not None or goes_on_with(cluster, record, kept):
+        return given
+    lost = e.AllocationLost(at=now, job=record.id, removed=(), too_small=True, message=message, forgiven=True)
+    return [lost, *given]

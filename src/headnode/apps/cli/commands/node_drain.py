@@ -47,7 +47,7 @@ COMMANDS = (
         run,
         options=(
             Option("reason", "TEXT", "Why; whoever asks why a job waits reads it"),
-            Option("force", "", "Stop what runs there: what may run twice is queued again, the rest fails"),
+            Option("force", "", "Kill what runs there: rerunnable tasks are queued again, other tasks fail"),
             Option(
                 "at",
                 "TIME",
