@@ -22,7 +22,7 @@ from headnode.apps.client.client import Client
 from headnode.apps.client.logging_in import take
 from headnode.apps.client.logins import Login, keep, logins
 from headnode.apps.client.secure import dial
-from headnode.apps.server.client_door import MOST_OF_ONE, MOST_STRANGERS
+from headnode.core.model import bounds as b
 from headnode.core.model.errors import HeadnodeError, NotAllowed, Refused
 from heads import PATIENCE, RealHead, real_head
 
@@ -267,7 +267,7 @@ def test_a_frame_too_large_ends_its_own_connection(head: RealHead) -> None:
 
 def test_who_says_nothing_keeps_nobody_out(head: RealHead) -> None:
     login = logged_in(head)
-    silent = [_tls(login, alpn=CLIENT) for _ in range(MOST_STRANGERS + 1)]
+    silent = [_tls(login, alpn=CLIENT) for _ in range(b.STRANGERS_OF_ADDRESS.most)]
     works(login)
     assert silent[0].recv(1) == b""  # the oldest had to go
     for stream in silent:
@@ -276,8 +276,8 @@ def test_who_says_nothing_keeps_nobody_out(head: RealHead) -> None:
 
 def test_one_user_takes_no_more_than_his_share(head: RealHead) -> None:
     hers, mine = logged_in(head, user="nobody"), logged_in(head)
-    taken = [secure.connect(hers) for _ in range(MOST_OF_ONE)]
-    assert refused(Client(hers)) == "too-many-clients"
+    taken = [secure.connect(hers) for _ in range(b.CONNECTIONS.most)]
+    assert refused(Client(hers)) == "too-many-connections"
     works(mine)
     taken.pop().close()
     deadline = time.monotonic() + PATIENCE
@@ -299,7 +299,7 @@ def test_clients_that_stall_in_a_large_request_hold_no_memory_and_nobody_up(head
         connection = dial(login.host, login.port, login.authority)
         connection.send({"do": "log_in", "token": login.token})
         assert connection.receive()["ok"]
-        connection._socket.sendall((60 << 20).to_bytes(4, "big") + b"x" * 1000)
+        connection._socket.sendall(b.REQUEST.most.to_bytes(4, "big") + b"x" * 1000)
         stalled.append(connection)
     works(login)
     assert _memory(head) - before < 64 << 20

@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+from headnode.core.model.bounds import bounds_tables
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "security.md"
 NAMED = re.compile(r"`([a-z_/0-9]+)::(test_[a-z_0-9]+)`")
@@ -23,3 +25,8 @@ def test_every_attack_has_a_test_that_exists() -> None:
         for file, test in named:
             source = (ROOT / "tests" / f"{file}.py").read_text()
             assert f"def {test}(" in source, f"{file}::{test}"
+
+
+def test_the_bounds_of_the_page_are_printed_from_the_table() -> None:
+    _, _, tables = PAGE.read_text().partition("<!-- printed from headnode.core.model.bounds -->\n")
+    assert tables.strip() == bounds_tables().strip()

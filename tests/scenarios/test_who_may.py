@@ -66,7 +66,8 @@ async def asking(scene: Scene, by: User) -> AsyncIterator[Peer]:
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            await Conversation(scene.desk, scene.watchers, As(by), (reader, writer)).go_on()
+            with scene.desk.shares.connected(by.uid, administrator=True) as share:
+                await Conversation(scene.desk, scene.watchers, As(by), share, (reader, writer)).go_on()
         except ConnectionError:
             pass  # the one who asks has heard enough
         finally:

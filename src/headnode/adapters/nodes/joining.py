@@ -12,21 +12,23 @@ from headnode.adapters.identity.head_name import CLIENT, TASKS
 from headnode.adapters.nodes import messages as m
 from headnode.adapters.nodes.arrivals import facts_of, misunderstanding
 from headnode.adapters.nodes.encryption import peer_of, protocol_of
+from headnode.adapters.nodes.entrance import Known
 from headnode.adapters.nodes.framing import frame, read_frame
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle import events as e
-from headnode.core.model.errors import HeadnodeError, NotAllowed
+from headnode.core.model.bounds import GREETING_TIME, NAME
+from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed
 from headnode.core.model.node_bounds import facts_objection
 
 log = logging.getLogger("headnode.nodes")
+strangers = logging.getLogger("headnode.strangers")
 
-PATIENCE = 15.0  # seconds that a stranger has for all it wants to say
-MOST_STRANGERS = 200  # at the door at once
+PATIENCE = float(GREETING_TIME.most)  # seconds that a stranger has for all it wants to say
 
 ServeNode = Callable[[asyncio.StreamReader, asyncio.StreamWriter, str, str], Awaitable[None]]
 """Serves a node that showed its certificate: its name and the digest of its key."""
 
-ServeClient = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+ServeClient = Callable[[asyncio.StreamReader, asyncio.StreamWriter, Known], Awaitable[None]]
 """Serves a client, who has not shown yet who he is."""
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -36,6 +38,17 @@ _decoder: msgspec.msgpack.Decoder[m.FromStranger] = msgspec.msgpack.Decoder(m.Fr
 def digest_of(secret: str) -> str:
     """Return what the head keeps of the secret of an invitation."""
     return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _read(data: bytes) -> m.FromStranger:
+    """Return what a stranger says.
+
+    Raises:  BadRequest ``message``.
+    """
+    try:
+        return _decoder.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OverflowError) as error:
+        raise BadRequest(code="message", what=f"what it said is no message: {error}") from None
 
 
 class Door:
@@ -51,29 +64,35 @@ class Door:
     ) -> None:
         self._authority, self._ask, self._serve_node = authority, ask, serve_node
         self._serve_client, self._serve_task = serve_client, serve_task
-        self._strangers = 0
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection until it is over."""
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, known: Known) -> None:
+        """Serve one connection until it is over; `known` is called once it is known whose it is."""
         try:
             node = peer_of(writer)
             protocol = protocol_of(writer)
             if protocol == CLIENT:
-                await self._let_client_in(reader, writer, node)
+                await self._let_client_in(reader, writer, node, known)
             elif protocol == TASKS:
-                await self._let_task_in(reader, writer, node)
+                await self._let_task_in(reader, writer, node, known)
             elif node is not None:
+                known()  # each certificate has one connection that has said nothing yet
                 await self._serve_node(reader, writer, *node)
-            elif self._strangers < MOST_STRANGERS:
+            else:
                 await self._receive(reader, writer)
-        except (HeadnodeError, msgspec.MsgspecError, ConnectionError, TimeoutError) as error:
+        except (HeadnodeError, OSError, TimeoutError) as error:
             peer = writer.get_extra_info("peername")
-            log.warning("a connection from %s was dropped: %s", peer, error or "it said nothing in time")
+            strangers.warning(
+                "a connection from %s was dropped: %s", peer, error or "it said nothing in time"
+            )
         finally:
             writer.close()
 
     async def _let_client_in(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, node: tuple[str, str] | None
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        node: tuple[str, str] | None,
+        known: Known,
     ) -> None:
         """Serve a client; the certificate of a node is worth nothing there.
 
@@ -83,10 +102,14 @@ class Door:
             raise NotAllowed(
                 code="node-as-client", what=f"the certificate of node {node[0]!r} was shown by a client"
             )
-        await self._serve_client(reader, writer)
+        await self._serve_client(reader, writer, known)
 
     async def _let_task_in(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, node: tuple[str, str] | None
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        node: tuple[str, str] | None,
+        known: Known,
     ) -> None:
         """Serve a user of a node, for whom the node speaks.
 
@@ -94,18 +117,15 @@ class Door:
         """
         if node is None:
             raise NotAllowed(code="no-node", what="somebody without a certificate spoke for a task")
+        known()
         await self._serve_task(reader, writer, *node)
 
     async def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer what somebody without a certificate asks, for a while."""
-        self._strangers += 1
-        try:
-            async with asyncio.timeout(PATIENCE):
-                while (data := await read_frame(reader, m.LARGEST_GREETING)) is not None:
-                    writer.write(frame(_encode(await self._answer(_decoder.decode(data)))))
-                    await writer.drain()
-        finally:
-            self._strangers -= 1
+        async with asyncio.timeout(PATIENCE):
+            while (data := await read_frame(reader, m.LARGEST_GREETING)) is not None:
+                writer.write(frame(_encode(await self._answer(_read(data)))))
+                await writer.drain()
 
     async def _answer(self, message: m.FromStranger) -> m.ToStranger:
         match message:
@@ -115,7 +135,7 @@ class Door:
                 try:
                     return await self._join(message)
                 except HeadnodeError as error:
-                    log.warning("node %r may not join: %s", message.facts.name, error)
+                    strangers.warning("node %r may not join: %s", message.facts.name[: NAME.most], error)
                     return m.Goodbye(reason=str(error))
 
     async def _join(self, message: m.Join) -> m.ToStranger:

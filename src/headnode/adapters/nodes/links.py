@@ -40,6 +40,7 @@ from headnode.core.model.quantities import JobId, Seconds
 from headnode.engine.settings import Settings
 
 log = logging.getLogger("headnode.nodes")
+strangers = logging.getLogger("headnode.strangers")
 
 Ask = Callable[[c.Command], Awaitable[object]]
 """Give a command to the engine; the answer comes when it is durable.  Raises what refuses it."""
@@ -123,13 +124,13 @@ class NodeLinks:
             if link is not None:
                 await self._listen(reader, link)
         except TimeoutError:
-            log.warning("a node's connection was dropped: it said nothing in time")
+            strangers.warning("a node's connection was dropped: it said nothing in time")
         except Nonsense as error:
             if link is None:
                 writer.write(frame(_goodbye(f"what this machine says cannot be: {error}")))
             await self._doubt(shown, link, str(error))
         except HeadnodeError as error:
-            log.warning("a node's connection was dropped: %s", error)
+            strangers.warning("a node's connection was dropped: %s", error)
         finally:
             if link is not None and self.links.get(link.node) is link:
                 del self.links[link.node]
@@ -140,7 +141,7 @@ class NodeLinks:
     async def _doubt(self, shown: Shown | None, link: Link | None, problem: str) -> None:
         """Note what a node has said that cannot be; a node that we know takes no more jobs."""
         name = link.node if link is not None else shown.node if shown is not None else ""
-        log.warning("the connection of node %s was dropped: %s", name or "?", problem)
+        strangers.warning("the connection of node %s was dropped: %s", name or "?", problem)
         known = self._cluster().nodes.get(name)
         if known is None or (shown is not None and known.key != shown.key):
             return
@@ -290,7 +291,7 @@ class NodeLinks:
         """Report how attempts ended, as far as it can be believed."""
         results, problem = believable(message.results, told_now())
         if problem:
-            log.warning("node %s reported what cannot be: %s", link.node, problem)
+            strangers.warning("node %s reported what cannot be: %s", link.node, problem)
             self._report(c.ReportNonsense(node=link.node, said=problem), link, None)
         self._report(_report_of(link.node, replace(message, results=results)), link, message.number)
 

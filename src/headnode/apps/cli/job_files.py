@@ -23,7 +23,7 @@ HOW_TO_READ = (
 
 STANDARD_INPUT = "-"
 
-LARGEST = 48 * 1024 * 1024  # bytes; as JSON it must still fit into one request
+LARGEST = 12 * 1024 * 1024  # bytes; as JSON it must still fit into one request
 _SUFFIXES = (".xml", ".toml", ".json", ".js")
 _MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 

@@ -27,7 +27,10 @@ def entry(
     }
     said |= {name: fields[name] for name in _ABOUT if _is_plain(fields.get(name))}
     if isinstance(values := fields.get("values"), dict):
-        said["parameters"] = {str(name): value for name, value in values.items()}
+        some = list(values.items())[:_MOST]
+        said["parameters"] = {
+            str(name)[:_MOST]: value for name, value in some if value is None or _is_plain(value)
+        }
     terms = fields.get("terms")
     for whom in (fields.get("user"), terms.get("user") if isinstance(terms, dict) else None):
         if _is_plain(whom):  # `user` is who asks, and nobody else
@@ -42,8 +45,12 @@ def about_answer(answer: dict[str, Any]) -> dict[str, Any]:
 
 def _is_plain(value: object) -> bool:
     if isinstance(value, list):
-        return len(value) <= _MOST and all(isinstance(each, str | int) for each in value)
-    return isinstance(value, str | int) and (not isinstance(value, str) or len(value) <= _MOST)
+        return len(value) <= _MOST and all(isinstance(each, int) or _is_short(each) for each in value)
+    return isinstance(value, int) or _is_short(value)
+
+
+def _is_short(value: object) -> bool:
+    return isinstance(value, str) and len(value) <= _MOST
 
 
 _MOST = 1000  # characters, or things, that a line says of a field

@@ -6,9 +6,9 @@ They come to the port of the nodes and are told apart by the protocol that they 
 import asyncio
 import logging
 import secrets
-from collections import Counter
 from typing import Any
 
+from headnode.adapters.nodes.entrance import Known
 from headnode.adapters.nodes.framing import read_frame
 from headnode.adapters.nodes.joining import digest_of
 from headnode.adapters.nodes.keeping_alive import keep_alive
@@ -22,16 +22,11 @@ from headnode.apps.server.watching import Watchers
 from headnode.apps.server.wishes import TakeLoginWish, TokenWish
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.events import TokenMade
+from headnode.core.model.bounds import CLIENT_GREETING, GREETING_TIME
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, Unavailable
 
 log = logging.getLogger("headnode.clients")
-
-PATIENCE = 15.0  # seconds that somebody has to say who he is
-LARGEST_GREETING = 4096  # bytes of what he says
-MOST_STRANGERS = 100  # who have not said yet who they are; one more, and the oldest must go
-MOST_CLIENTS = 1_000
-MOST_OF_ONE = 100  # connections of one user
-LARGE_AT_ONCE = 2  # large requests that are read at the same time
+strangers = logging.getLogger("headnode.strangers")
 
 
 class ClientDoor:
@@ -39,24 +34,22 @@ class ClientDoor:
 
     def __init__(self, desk: Desk, watchers: Watchers) -> None:
         self._desk, self._watchers = desk, watchers
-        self._strangers: dict[asyncio.StreamWriter, None] = {}  # the oldest first
         self._failed = FailedLogins()
-        self._clients: Counter[str] = Counter()  # connections of each user
-        self._turns = asyncio.Semaphore(LARGE_AT_ONCE)
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection until it is over."""
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, known: Known) -> None:
+        """Serve one connection until it is over; `known` is called after the login."""
         address = _address(writer)
         keep_alive(writer)
         try:
             caller = await self._greet(reader, writer, address)
             if caller is not None:
+                known()
                 await self._serve_known(caller, reader, writer)
         except HeadnodeError as error:
-            log.warning("a client at %s was turned away: %s", address, error)
+            strangers.warning("a client at %s was turned away: %s", address, error)
             send(writer, refusal(error))
         except (ConnectionError, TimeoutError) as error:
-            log.info("a client at %s is gone: %s", address, error or "it was too slow")
+            strangers.info("a client at %s is gone: %s", address, error or "it was too slow")
         finally:
             writer.close()
 
@@ -67,14 +60,8 @@ class ClientDoor:
 
         Raises:  NotAllowed ``token`` and ``login``; BadRequest.
         """
-        if len(self._strangers) >= MOST_STRANGERS:  # who means well says at once who he is
-            next(iter(self._strangers)).transport.abort()
-        self._strangers[writer] = None
-        try:
-            async with asyncio.timeout(PATIENCE):
-                data = await read_frame(reader, LARGEST_GREETING)
-        finally:
-            self._strangers.pop(writer, None)
+        async with asyncio.timeout(GREETING_TIME.most):
+            data = await read_frame(reader, CLIENT_GREETING.most)
         if data is None:
             return None
         verb, fields = read_request(data)
@@ -143,27 +130,11 @@ class ClientDoor:
         self, caller: TokenCaller, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         user = caller.user()
-        if self._clients[user.name] >= MOST_OF_ONE or self._clients.total() >= MOST_CLIENTS:
-            raise _full()
-        self._clients[user.name] += 1
-        try:
+        with self._desk.shares.connected(user.uid, administrator=user.administrator) as share:
             send(writer, {"ok": True, "user": user.name, "cluster": self._desk.name})
-            await Conversation(
-                self._desk, self._watchers, caller, (reader, writer), turns=self._turns
-            ).go_on()
-        finally:
-            self._clients[user.name] -= 1
-            self._clients += Counter()  # forgets those who are gone
+            await Conversation(self._desk, self._watchers, caller, share, (reader, writer)).go_on()
 
 
 def _address(writer: asyncio.StreamWriter) -> str:
     peer = writer.get_extra_info("peername")
     return str(peer[0]) if isinstance(peer, tuple) and peer else "?"
-
-
-def _full() -> Unavailable:
-    return Unavailable(
-        code="too-many-clients",
-        what="the head has too many clients at the moment",
-        fix="try again in a while",
-    )

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from headnode.adapters.nodes.framing import HEADER, frame, read_frame
+from headnode.adapters.nodes.framing import frame, read_rest, read_size
 from headnode.apps.server import verbs_jobs
 from headnode.apps.server.access import access_to, admit
 from headnode.apps.server.auditing import DONE, about_answer, entry
@@ -29,22 +29,21 @@ from headnode.apps.server.requests import (
     refusal,
     refuse_unknown,
 )
+from headnode.apps.server.shares import Share
 from headnode.apps.server.streaming import Channel, Talk
 from headnode.apps.server.watching import Watchers
 from headnode.apps.server.wishes import WatchWish
-from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed
+from headnode.core.model import bounds as b
+from headnode.core.model.errors import HeadnodeError, NotAllowed
 from headnode.core.model.quantities import JobId
 from headnode.core.model.user import User
 
 log = logging.getLogger("headnode.server")
 
-LARGEST_REQUEST = 64 * 1024 * 1024  # bytes
+LARGEST_REQUEST = b.REQUEST.most  # bytes
 BETWEEN_UPDATES = 0.1  # seconds
 WAITING_IS_TOLD = 5.0  # seconds after which a client that watches a queued job hears of it again
 MOST_WAITING = 12  # jobs of which it does
-LARGE = 1 << 20  # bytes of a request from another machine that has to wait for its turn
-SLOWEST = 60.0  # seconds from the first byte of such a request to its last
-UNREAD = 300.0  # seconds that a client of another machine may leave an answer unread
 
 Fields = dict[str, Any]
 
@@ -57,51 +56,32 @@ class Conversation:
         desk: Desk,
         watchers: Watchers,
         caller: Caller,
+        share: Share,
         streams: tuple[asyncio.StreamReader, asyncio.StreamWriter],
-        turns: asyncio.Semaphore | None = None,
     ) -> None:
-        """`turns`: for how many large requests of other machines there is room; None: this one is near."""
-        self._desk, self._watchers, self._caller, self._turns = desk, watchers, caller, turns
+        """`share` is what its user has of the head."""
+        self._desk, self._watchers, self._caller = desk, watchers, caller
+        self._shares, self._share = desk.shares, share
         self._reader, self._writer = streams
 
     async def go_on(self) -> None:
-        """Answer requests until the client goes away.
+        """Answer requests until the client goes away; what it had still asked for is dropped.
 
         Raises:  BadRequest ``frame``; ConnectionError; TimeoutError for a client that is too slow.
         """
-        while (data := await self._next()) is not None:
-            talk = await self._one(data)
-            await self._drain()
+        while (size := await read_size(self._reader, LARGEST_REQUEST)) is not None:
+            async with self._shares.room_for(self._share, size):
+                async with asyncio.timeout(b.REQUEST_TIME.most):
+                    data = await read_rest(self._reader, size)
+                await self._shares.turn(self._share)
+                if self._writer.is_closing():
+                    return
+                talk = await self._one(data)
             if talk is not None:  # it takes the connection over, to its end
                 channel = Channel(self._reader, self._writer)
                 await talk(channel)
                 await channel.let_go()
                 return
-
-    async def _next(self) -> bytes | None:
-        if self._turns is None:
-            return await read_frame(self._reader, LARGEST_REQUEST)
-        try:
-            header = await self._reader.readexactly(HEADER)
-        except (asyncio.IncompleteReadError, ConnectionError):
-            return None
-        size = int.from_bytes(header, "big")
-        if size > LARGEST_REQUEST:
-            raise BadRequest(
-                code="frame",
-                what=f"a message of {size} bytes is too large",
-                fix=f"send at most {LARGEST_REQUEST} bytes",
-            )
-        async with self._turns if size > LARGE else contextlib.nullcontext():
-            async with asyncio.timeout(SLOWEST):
-                try:
-                    return await self._reader.readexactly(size)
-                except asyncio.IncompleteReadError:
-                    raise BadRequest(code="frame", what="the stream ended inside a message") from None
-
-    async def _drain(self) -> None:
-        async with asyncio.timeout(None if self._turns is None else UNREAD):
-            await self._writer.drain()
 
     async def _one(self, data: bytes) -> Talk | None:
         """Answer one request; return the conversation that follows it, if one does."""
@@ -109,7 +89,7 @@ class Conversation:
             verb, fields = read_request(data)
             refuse_unknown(verb)
         except HeadnodeError as error:
-            self._send(refusal(error))
+            await self._say(refusal(error))
             return None
         user: User | None = None
         try:
@@ -125,13 +105,13 @@ class Conversation:
             answer = await carry_out(self._desk, user, verb, dict(fields))
         except HeadnodeError as error:
             await self._tell_audit(user, verb, fields, error)
-            self._send(refusal(error))
+            await self._say(refusal(error))
             return None
         try:
             await self._tell_audit(user, verb, {**fields, **about_answer(answer)}, None)
         except HeadnodeError as error:
             answer = refusal(error)
-        self._send(answer)
+        await self._say(answer)
         if self._desk.going_down and self._desk.shut_down is not None:
             self._desk.shut_down()  # not before the one who asked for it has his answer
         return None
@@ -172,12 +152,12 @@ class Conversation:
             while True:
                 user = self._caller.user()  # a token may have been revoked meanwhile
                 shown, done = await verbs_jobs.watch(self._desk, user, watched, changed)
-                self._send({"ok": True, "jobs": shown, "done": done})
-                await self._drain()
+                await self._say({"ok": True, "jobs": shown, "done": done})
                 if done:
                     return
                 await self._changed_or_waiting(jobs, bell)
                 await self._pause(jobs, bell)
+                await self._shares.turn(self._share)
                 changed = bell.take() | self._waiting(jobs)
         finally:
             self._watchers.leave(jobs, bell)
@@ -211,8 +191,18 @@ class Conversation:
             except TimeoutError:
                 return
 
-    def _send(self, message: Fields) -> None:
-        send(self._writer, message)
+    async def _say(self, message: Fields) -> None:
+        """Send one answer, and wait until most of it is read.
+
+        Raises:  ConnectionError; TimeoutError when it is not.
+        """
+        if self._writer.is_closing():
+            return
+        data = frame(msgspec.json.encode(message))
+        with self._shares.unread(self._share, len(data)):
+            self._writer.write(data)
+            async with asyncio.timeout(b.UNREAD_TIME.most):
+                await self._writer.drain()
 
 
 def send(writer: asyncio.StreamWriter, message: Fields) -> None:

@@ -23,6 +23,7 @@ from headnode.apps.server.outlooks import Outlooks
 from headnode.apps.server.preemption_reasons import preemption_reasons
 from headnode.apps.server.roles import Roles
 from headnode.apps.server.runs import Run
+from headnode.apps.server.shares import Shares
 from headnode.apps.server.watching import Watchers
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.cluster import Cluster
@@ -113,6 +114,8 @@ class Desk:
         self.audit = AuditLog(state / "audit.log")
         self.passage: Passage = Straight()  # how jobs come into the queue
         self.asker: Asker | None = None  # who calls filters; None: nobody does
+        self.shares = Shares()  # what each user has of the head at a time
+        self.reading = asyncio.Lock()  # held by the one large job file that is being read
         self.searching = asyncio.Lock()  # held by the one question that asks the policy many times
 
     @property

@@ -8,7 +8,7 @@ from headnode.apps.server.conversation import Conversation, send
 from headnode.apps.server.desk import Desk
 from headnode.apps.server.requests import refusal
 from headnode.apps.server.watching import Watchers
-from headnode.core.model.errors import BadRequest
+from headnode.core.model.errors import HeadnodeError
 
 log = logging.getLogger("headnode.server")
 
@@ -24,10 +24,14 @@ class LocalSocket:
         """Answer one client's requests until it goes away.  A bad frame costs this connection only."""
         try:
             caller = LocalCaller(self._desk.roles, writer)
-            await Conversation(self._desk, self._watchers, caller, (reader, writer)).go_on()
-        except BadRequest as error:
+            user = caller.user()
+            with self._desk.shares.connected(user.uid, administrator=user.administrator) as share:
+                streams = reader, writer
+                await Conversation(self._desk, self._watchers, caller, share, streams).go_on()
+        except HeadnodeError as error:
             send(writer, refusal(error))
-        except ConnectionError as error:
-            log.debug("a client went away: %s", error)
+        except (ConnectionError, TimeoutError) as error:
+            log.debug("a client is gone: %s", error or "it was too slow")
+            writer.transport.abort()
         finally:
             writer.close()

@@ -17,6 +17,8 @@ from headnode.adapters.files.own_places import FILE_MODE_MASK, refuse_unsafe_sta
 from headnode.adapters.journal.sqlite import SqliteJournal
 from headnode.adapters.journal.state_directory import open_journal
 from headnode.adapters.nodes import messages as m
+from headnode.adapters.nodes.entrance import Entrance
+from headnode.adapters.nodes.few_lines import FewLines
 from headnode.adapters.nodes.links import NodeLinks, welcome
 from headnode.adapters.nodes.sockets import listen, quiet_at_the_end
 from headnode.adapters.plug_ins.policies import installed_policies
@@ -59,6 +61,8 @@ def main(arguments: list[str]) -> int:
     )
     os.umask(FILE_MODE_MASK)
     warn_of_unsafe_code(log)
+    for name in ("headnode.strangers", "asyncio"):  # others can make lines there
+        logging.getLogger(name).addFilter(FewLines())
     try:
         refuse_unsafe_state(options.state)
         options.state.mkdir(parents=True, exist_ok=True)
@@ -175,6 +179,10 @@ class Head:
     @contextlib.asynccontextmanager
     async def _serving(self) -> AsyncIterator[None]:
         state = self._options.state
+        doors: list[asyncio.Server | Entrance] = []
+        if self.desk.network is not None:  # first: who asks here whether the head is ready means that, too
+            doors.append(await self.desk.network.open())
+            log.info("nodes may join at %s port %d", self.desk.network.host, self.desk.network.port)
         local = LocalSocket(self.desk, self.watchers)
         clients = await asyncio.start_unix_server(
             quiet_at_the_end(local.serve), sock=listen(state / "head.sock", 0o666)
@@ -182,10 +190,7 @@ class Head:
         nodes = await asyncio.start_unix_server(
             quiet_at_the_end(self.links.serve), sock=listen(state / "nodes.sock", 0o600)
         )
-        doors = [clients, nodes]
-        if self.desk.network is not None:
-            doors.append(await self.desk.network.open())
-            log.info("nodes may join at %s port %d", self.desk.network.host, self.desk.network.port)
+        doors += [clients, nodes]
         self._submissions.begin()
         self.inbox.set_alarm()
         beside = [

@@ -3,15 +3,17 @@
 import asyncio
 import secrets
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 
 from headnode.adapters.identity.authority import Authority
 from headnode.adapters.nodes.descriptors import allow_many
-from headnode.adapters.nodes.encryption import HANDSHAKE, head_side, keep_buffers_small
+from headnode.adapters.nodes.encryption import head_side, keep_buffers_small
+from headnode.adapters.nodes.entrance import Entrance
 from headnode.adapters.nodes.identity import Invitation, read_address
 from headnode.adapters.nodes.joining import Door, ServeClient, ServeNode, digest_of
 from headnode.adapters.nodes.links import NodeLinks
-from headnode.adapters.nodes.sockets import BACKLOG, quiet_at_the_end
+from headnode.adapters.nodes.sockets import BACKLOG
 from headnode.apps.server.inbox import Inbox
 from headnode.core.model.errors import Unavailable
 
@@ -57,30 +59,25 @@ class Network:
         self._authority = Authority(state / "authority")
         self._door = Door(self._authority, inbox.ask, links.serve_peer, serve_client, serve_task)
 
-    async def open(self) -> asyncio.Server:
+    async def open(self) -> Entrance:
         """Begin to listen; the caller closes what is returned.  Port 0 becomes a free one.
 
         Raises:  Unavailable ``listen``.
         """
         keep_buffers_small()
         allow_many()
+        entrance = Entrance(head_side(self._authority), self._door.serve)
         try:
-            server = await asyncio.start_server(
-                quiet_at_the_end(self._door.serve),
-                None if self.host == "*" else self.host,
-                self.port,
-                ssl=head_side(self._authority),
-                ssl_handshake_timeout=HANDSHAKE,
-                backlog=BACKLOG,
-            )
+            listening = await _listen(None if self.host == "*" else self.host, self.port)
         except OSError as error:
             raise Unavailable(
                 code="listen",
                 what=f"nodes cannot be listened for at {self.host}:{self.port}: {error.strerror or error}",
                 fix="choose another address or port with --listen",
             ) from None
-        self.port = server.sockets[0].getsockname()[1]
-        return server
+        self.port = listening[0].getsockname()[1]
+        entrance.open(listening)
+        return entrance
 
     def invitation(self) -> tuple[str, str]:
         """Return a new invitation for people, and the digest of its secret for the engine."""
@@ -95,3 +92,38 @@ class Network:
     def fingerprint(self) -> str:
         """The fingerprint of the cluster's authority."""
         return self._authority.fingerprint
+
+
+async def _listen(host: str | None, port: int) -> list[socket.socket]:
+    """Return sockets that listen at all addresses of a host; None: at all of this machine.
+
+    Raises:  OSError.
+    """
+    infos = await asyncio.get_running_loop().getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
+    found: list[socket.socket] = []
+    try:
+        for family, _, _, _, address in dict.fromkeys(infos):
+            found.append(_listen_at(family, address, found))
+    except OSError:
+        for each in found:
+            each.close()
+        raise
+    return found
+
+
+def _listen_at(family: int, address: tuple[object, ...], before: Sequence[socket.socket]) -> socket.socket:
+    """Return a socket that listens; a free port is that of the others."""
+    listening = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        port = before[0].getsockname()[1] if before else address[1]
+        listening.bind((address[0], port, *address[2:]))
+        listening.listen(BACKLOG)
+    except OSError:
+        listening.close()
+        raise
+    return listening

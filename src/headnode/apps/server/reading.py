@@ -5,35 +5,60 @@ from typing import Any
 
 import msgspec
 
-from headnode.apps.server.not_yet import Site, not_acted_on
+from headnode.apps.server.desk import Desk
+from headnode.apps.server.not_yet import not_acted_on
 from headnode.apps.server.several_jobs import Described
 from headnode.apps.server.wishes import CreateWish
 from headnode.core.formats.fidelity import Item, honour, parse_awareness
 from headnode.core.formats.terms import read_terms
+from headnode.core.model.bounds import JOBS, TASKS
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.quantities import Instant
 
 LARGE = 16_384  # characters of job files that are read beside the event loop
 
 
-async def read_jobs(wish: CreateWish, now: Instant, site: Site) -> Described:
+async def read_jobs(desk: Desk, wish: CreateWish) -> Described:
     """Return the descriptions that a client means: a job file, changed and added to by options.
 
     A job that is for a cluster of another name is refused.
     Raises:  BadRequest, with line and column for a job file.
     """
+    now, site = desk.now(), desk.site
+    refuse_crowd(len(wish.tasks))
     if wish.jobfile is None:
         described = Described([read_terms(wish.terms, wish.tasks, None, now=now)], (), ())
     elif len(wish.jobfile) + sum(map(len, wish.files.values())) > LARGE:
-        described = await asyncio.to_thread(_read_file, wish.jobfile, wish, site.name)
+        async with desk.reading:  # reading takes many times the memory of the text
+            described = await asyncio.to_thread(_read_file, wish.jobfile, wish, site.name)
     else:
         described = _read_file(wish.jobfile, wish, site.name)
+    refuse_crowd(sum(len(spec.tasks) for spec in described.specs), len(described.specs))
     if wish.jobfile is not None and (wish.terms or wish.tasks):
         specs = [read_terms(wish.terms, wish.tasks, spec, now=now) for spec in described.specs]
         described = described._replace(specs=specs)
     policy = parse_awareness(wish.awareness)
     kept = [item for spec in described.specs for item in not_acted_on(spec, site)]
     return described._replace(report=described.report + honour(policy, dict.fromkeys(kept)))
+
+
+def refuse_crowd(tasks: int, jobs: int = 1) -> None:
+    """Refuse more tasks, or jobs, than one request may bring.
+
+    Raises:  BadRequest ``too-many-tasks`` or ``too-many-jobs``.
+    """
+    if tasks > TASKS.most:
+        raise BadRequest(
+            code="too-many-tasks",
+            what=f"the request has {tasks:,} tasks, and {TASKS} are possible at once",
+            fix="write repetitions as a sweep, or make the job with some tasks, add the others in further "
+            "requests, and submit it then: hn job new, hn job add, hn job submit /id:ID",
+        )
+    if jobs > JOBS.most:
+        raise BadRequest(
+            code="too-many-jobs",
+            what=f"the request has {jobs:,} jobs, and {JOBS} are possible at once",
+            fix="divide it into several files",
+        )
 
 
 def _read_file(text: str, wish: CreateWish, machine: str) -> Described:

@@ -27,7 +27,9 @@ from headnode.apps.server import (
 from headnode.apps.server import wishes as w
 from headnode.apps.server.desk import Desk
 from headnode.apps.server.streaming import Talk
+from headnode.apps.server.values import read_value
 from headnode.core.formats.nearest import nearest
+from headnode.core.model.bounds import NOTE
 from headnode.core.model.errors import BadRequest, HeadnodeError
 from headnode.core.model.user import User
 
@@ -130,10 +132,7 @@ def read_request(data: bytes) -> tuple[str, dict[str, Any]]:
 
     Raises:  BadRequest ``request`` when the bytes hold no request.
     """
-    try:
-        request = msgspec.json.decode(data)
-    except msgspec.DecodeError as error:
-        raise BadRequest(code="request", what=f"the request is not JSON: {error}") from None
+    request = read_value(data)
     if not isinstance(request, dict) or not isinstance(request.get("do"), str):
         raise BadRequest(code="request", what="the request names no verb", fix='send {"do": VERB, ...}')
     verb = request.pop("do")
@@ -172,7 +171,7 @@ def refuse_unknown(verb: str) -> None:
         close = nearest(verb, [*VERBS, *STREAMING, WATCH])
         raise BadRequest(
             code="verb",
-            what=f"there is no verb {verb!r}",
+            what=f"there is no verb {verb[:64]!r}",
             fix=f"did you mean {close!r}?" if close else "",
         )
 
@@ -182,7 +181,7 @@ def refusal(error: HeadnodeError) -> Answer:
     return {
         "ok": False,
         "code": error.code,
-        "what": error.what,
-        "fix": error.fix,
+        "what": error.what[: NOTE.most],
+        "fix": error.fix[: NOTE.most],
         "exit_status": error.exit_status,
     }

@@ -25,7 +25,6 @@ LARGEST_GREETING = 4096  # bytes of that
 MOST_OF_NODE = 128  # connections
 MOST = 1_000  # connections of all nodes
 LAST_ANSWER = 2.0  # seconds between the end of an attempt and that of its connections
-LARGE_AT_ONCE = 2  # large requests that are read at the same time
 
 
 class TaskDoor:
@@ -34,7 +33,6 @@ class TaskDoor:
     def __init__(self, desk: Desk, watchers: Watchers) -> None:
         self._desk, self._watchers = desk, watchers
         self._nodes: Counter[str] = Counter()  # connections of each node
-        self._turns = asyncio.Semaphore(LARGE_AT_ONCE)
 
     async def serve(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, node: str, key: str
@@ -63,8 +61,8 @@ class TaskDoor:
         """Answer a task until it hangs up, or its attempt is over."""
         ending = asyncio.ensure_future(self._end_with(caller, writer))
         try:
-            streams = reader, writer
-            await Conversation(self._desk, self._watchers, caller, streams, turns=self._turns).go_on()
+            with self._desk.shares.connected(caller.user().uid, administrator=False) as share:
+                await Conversation(self._desk, self._watchers, caller, share, (reader, writer)).go_on()
         finally:
             ending.cancel()
 

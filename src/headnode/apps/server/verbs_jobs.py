@@ -15,7 +15,7 @@ from headnode.apps.server.lookups import LONGEST_PAGE, Found, states_named
 from headnode.apps.server.named_parents import with_parents
 from headnode.apps.server.named_users import users_named
 from headnode.apps.server.private_environments import copied_by, seen_by
-from headnode.apps.server.reading import read_jobs, report_json
+from headnode.apps.server.reading import read_jobs, refuse_crowd, report_json
 from headnode.apps.server.several_jobs import Described, create_all
 from headnode.apps.server.verbs_groups import members, relations, stalled_jobs, summary
 from headnode.core.formats.terms import read_terms
@@ -35,7 +35,7 @@ Object = dict[str, Any]
 
 async def create_job(desk: Desk, by: User, wish: w.CreateWish) -> Object:
     """Make a job in state configuring, or all of a job file."""
-    described = await with_parents(desk, by, await read_jobs(wish, desk.now(), desk.site))
+    described = await with_parents(desk, by, await read_jobs(desk, wish))
     return _made(by, await create_all(desk, by, described, submit=False), described)
 
 
@@ -55,7 +55,7 @@ async def submit_job(desk: Desk, by: User, wish: w.SubmitWish) -> Object:
     """Put a job into the queue: one that was created, or a new one, or all of a job file."""
     if wish.job is not None:
         return await _submit_created(desk, by, wish, wish.job)
-    described = await with_parents(desk, by, await read_jobs(wish, desk.now(), desk.site))
+    described = await with_parents(desk, by, await read_jobs(desk, wish))
     refuse_unfit_now(desk, *described.specs)
     ids = await create_all(desk, by, described, submit=True)
     await desk.passage.wait(ids)
@@ -99,6 +99,7 @@ def refuse_ended(found: Found) -> None:
 
 async def add_tasks(desk: Desk, by: User, wish: w.AddTasksWish) -> Object:
     """Add tasks at the end of a job's task list."""
+    refuse_crowd(len(wish.tasks))
     while True:
         found = _alive(desk, wish.job)
         known = len(found.spec.tasks)

@@ -1,11 +1,23 @@
 """The fields of each verb of the local protocol.  Unknown fields and wrong types are refused here."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
+from headnode.core.model import bounds as b
 from headnode.core.model.holds import DEFAULT_HOLD
 from headnode.core.model.reservation import AtEnd
+
+Name = Annotated[str, Meta(max_length=b.NAME.most)]
+Note = Annotated[str, Meta(max_length=b.NOTE.most)]
+Command = Annotated[str, Meta(max_length=b.COMMAND.most)]
+Path = Annotated[str, Meta(max_length=b.PATH.most)]
+Word = Annotated[str, Meta(max_length=b.WORD.most)]  # a node set, the value of a parameter, a filter
+Names = Annotated[list[Name], Meta(max_length=b.LIST.most)]
+Moment = Annotated[float, Meta(ge=-b.TIME.most, le=b.TIME.most)]
+Span = Annotated[float, Meta(ge=-b.RUN_TIME.most, le=b.RUN_TIME.most)]
+Cells = Annotated[int, Meta(ge=0, le=65_535)]  # of a terminal, as its driver counts them
 
 
 class Wish(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -23,12 +35,12 @@ class CreateWish(Wish, frozen=True):
 
     jobfile: str | None = None
     files: dict[str, str] = {}
-    dialect: str | None = None
+    dialect: Name | None = None
     lenient: bool = False
     terms: dict[str, Any] = {}
     tasks: list[dict[str, Any]] = []
     strict: bool = False
-    awareness: str = "warn"
+    awareness: Name = "warn"
 
 
 class SubmitWish(CreateWish, frozen=True):
@@ -53,13 +65,13 @@ class ProgressWish(JobWish, frozen=True):
     """set_progress."""
 
     percent: int | None = None
-    message: str | None = None
+    message: Note | None = None
 
 
 class StopWish(JobWish, frozen=True):
     """cancel_job and finish_job."""
 
-    message: str = ""
+    message: Note = ""
     force: bool = False
     graceful: bool = False
 
@@ -67,14 +79,14 @@ class StopWish(JobWish, frozen=True):
 class GroupWish(Wish, frozen=True):
     """group.  `owner` None means the asker, * everybody."""
 
-    group: str
-    owner: str | None = None
+    group: Name
+    owner: Name | None = None
 
 
 class StopGroupWish(GroupWish, frozen=True):
     """cancel_group and finish_group."""
 
-    message: str = ""
+    message: Note = ""
     force: bool = False
     graceful: bool = False
 
@@ -82,14 +94,14 @@ class StopGroupWish(GroupWish, frozen=True):
 class HoldWish(JobWish, frozen=True):
     """hold_job.  `name` is that of the hold."""
 
-    name: str = DEFAULT_HOLD
-    message: str = ""
+    name: Name = DEFAULT_HOLD
+    message: Note = ""
 
 
 class ReleaseWish(JobWish, frozen=True):
     """release_job.  With `all` every hold, else that of the name."""
 
-    name: str = DEFAULT_HOLD
+    name: Name = DEFAULT_HOLD
     all: bool = False
 
 
@@ -114,15 +126,15 @@ class ListWish(Wish, frozen=True):
     `until` are about the time at which a job was made, in seconds since 1970.
     """
 
-    owner: str | None = None
-    states: list[str] = []
+    owner: Name | None = None
+    states: Names = []
     before: int | None = None
     limit: int = 100
-    group: str | None = None
-    name: str = ""
-    project: str = ""
-    since: float | None = None
-    until: float | None = None
+    group: Name | None = None
+    name: Name = ""
+    project: Name = ""
+    since: Moment | None = None
+    until: Moment | None = None
 
 
 class TasksWish(JobWish, frozen=True):
@@ -130,7 +142,7 @@ class TasksWish(JobWish, frozen=True):
 
     after: int = 0
     limit: int = 1000
-    states: list[str] = []
+    states: Names = []
     expand: int | None = None
 
 
@@ -144,7 +156,7 @@ class TaskWish(JobWish, frozen=True):
 class StopTaskWish(TaskWish, frozen=True):
     """cancel_task."""
 
-    message: str = ""
+    message: Note = ""
     force: bool = False
 
 
@@ -159,20 +171,20 @@ class PastWish(Wish, frozen=True):
 
     after: int = 0
     limit: int = 1000
-    since: float | None = None
-    until: float | None = None
+    since: Moment | None = None
+    until: Moment | None = None
 
 
 class PredictionsWish(Wish, frozen=True):
     """predictions."""
 
-    since: float | None = None
+    since: Moment | None = None
 
 
 class ExportWish(JobWish, frozen=True):
     """export_job."""
 
-    dialect: str | None = None
+    dialect: Name | None = None
 
 
 class RunEverywhereWish(Wish, frozen=True):
@@ -181,67 +193,67 @@ class RunEverywhereWish(Wish, frozen=True):
     `timeout` in seconds, on each node; None: as long as it takes.  `user` None means the asker.
     """
 
-    command: str
-    nodes: str = ""
-    groups: list[str] = []
-    states: list[str] = []
+    command: Command
+    nodes: Word = ""
+    groups: Names = []
+    states: Names = []
     job: int | None = None
     task: int | None = None
-    exclude: str = ""
-    user: str | None = None
-    work_directory: str = ""
-    environment: dict[str, str] = {}
-    timeout: float | None = None
+    exclude: Word = ""
+    user: Name | None = None
+    work_directory: Path = ""
+    environment: Annotated[dict[str, str], Meta(max_length=b.LAUNCHES.most)] = {}
+    timeout: Span | None = None
 
 
 class RunHereWish(Wish, frozen=True):
     """run_here: the part of `run` on one of its nodes."""
 
     run: int
-    node: str
+    node: Name
 
 
 class ShellWish(JobWish, frozen=True):
     """shell.  Without `rows` and `columns` there is no terminal; `kind` is its TERM."""
 
-    command: str = ""
-    rows: int = 0
-    columns: int = 0
-    kind: str = ""
+    command: Command = ""
+    rows: Cells = 0
+    columns: Cells = 0
+    kind: Name = ""
 
 
 class WatchWish(Wish, frozen=True):
     """watch_job.  `stalled`: watch no longer when nothing more happens by itself."""
 
-    job: int | list[int]
+    job: int | Annotated[list[int], Meta(max_length=b.LIST.most)]
     stalled: bool = False
 
 
 class NodesWish(Wish, frozen=True):
     """nodes."""
 
-    states: list[str] = []
+    states: Names = []
 
 
 class NodeWish(Wish, frozen=True):
     """node, approve_node, pause_node, resume_node, remove_node."""
 
-    node: str
+    node: Name
 
 
 class DrainWish(Wish, frozen=True):
     """drain_node.  `closes` in seconds since 1970; None: now.  `force`: what runs there is stopped."""
 
-    node: str
-    closes: float | None = None
-    reason: str = ""
+    node: Name
+    closes: Moment | None = None
+    reason: Note = ""
     force: bool = False
 
 
 class ReservationWish(Wish, frozen=True):
     """reservation, cancel_reservation."""
 
-    name: str
+    name: Name
 
 
 class SetReservationWish(ReservationWish, frozen=True):
@@ -251,49 +263,49 @@ class SetReservationWish(ReservationWish, frozen=True):
     sets of them, or `count` of any in all of the groups and with all of the features.
     """
 
-    begins: float | None = None
-    ends: float | None = None
-    lasts: float | None = None
-    nodes: str | None = None
+    begins: Moment | None = None
+    ends: Moment | None = None
+    lasts: Span | None = None
+    nodes: Word | None = None
     count: int | None = None
-    node_groups: list[str] | None = None
-    features: list[str] | None = None
-    users: list[str] | None = None
-    groups: list[str] | None = None
-    projects: list[str] | None = None
+    node_groups: Names | None = None
+    features: Names | None = None
+    users: Names | None = None
+    groups: Names | None = None
+    projects: Names | None = None
     at_end: AtEnd | None = None
     automatic: bool | None = None
-    reason: str | None = None
+    reason: Note | None = None
     ignore_running: bool = False
 
 
 class InviteWish(Wish, frozen=True):
     """invite_node.  `lifetime` in seconds."""
 
-    lifetime: float = 86400.0
+    lifetime: Span = 86400.0
     approve: bool = False
-    node: str = ""
+    node: Name = ""
 
 
 class SetNodeWish(Wish, frozen=True):
     """set_node.  What is left out stays as it is."""
 
-    node: str
-    groups: list[str] | None = None
-    features: list[str] | None = None
-    comment: str | None = None
+    node: Name
+    groups: Names | None = None
+    features: Names | None = None
+    comment: Note | None = None
 
 
 class TemplateNameWish(Wish, frozen=True):
     """remove_template."""
 
-    template: str
+    template: Name
 
 
 class TemplateWish(TemplateNameWish, frozen=True):
     """template.  `form` of its file: toml, or hpcpack."""
 
-    form: str = "toml"
+    form: Name = "toml"
 
 
 class TestFilterWish(Wish, frozen=True):
@@ -301,10 +313,10 @@ class TestFilterWish(Wish, frozen=True):
 
     __test__ = False  # pytest takes what is called Test... for tests
 
-    filter: str
+    filter: Word
     jobfile: str
-    kind: str = ""
-    dialect: str | None = None
+    kind: Name = ""
+    dialect: Name | None = None
     running: bool = False
     backfill: bool = False
     resources: int = 1
@@ -319,14 +331,14 @@ class SetTemplateWish(Wish, frozen=True):
 class NewTokenWish(Wish, frozen=True):
     """new_token.  `lifetime` of the token, in seconds."""
 
-    user: str = ""
-    lifetime: float = 90 * 86400.0
+    user: Name = ""
+    lifetime: Span = 90 * 86400.0
 
 
 class TakeLoginWish(Wish, frozen=True):
     """take_login: what a client without a token begins with."""
 
-    secret: str
+    secret: Name
 
 
 class SpeakForTaskWish(JobWish, frozen=True):
@@ -340,13 +352,13 @@ class SpeakForTaskWish(JobWish, frozen=True):
 class TokenWish(Wish, frozen=True):
     """log_in: what a client of another machine begins with."""
 
-    token: str
+    token: Name
 
 
 class TokensWish(Wish, frozen=True):
     """tokens.  `user` None means the asker, * everybody."""
 
-    user: str | None = None
+    user: Name | None = None
 
 
 class RevokeTokenWish(Wish, frozen=True):
@@ -359,21 +371,21 @@ class AuditWish(Wish, frozen=True):
     """audit.  `since` in seconds since 1970."""
 
     job: int | None = None
-    user: str = ""
-    since: float | None = None
+    user: Name = ""
+    since: Moment | None = None
     limit: int = 1000
 
 
 class ParamsWish(Wish, frozen=True):
     """set_params."""
 
-    values: dict[str, str | None]
+    values: Annotated[dict[Name, Word | None], Meta(max_length=b.SHORT_LIST.most)]
 
 
 class ParamsHistoryWish(Wish, frozen=True):
     """params_history."""
 
-    names: list[str] = []
+    names: Names = []
     limit: int = 1000
 
 

@@ -11,6 +11,7 @@ from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.deadlines import check_end_by, check_still_ahead, limit_end
 from headnode.core.lifecycle.deciding_jobs import check_hold, check_privileges, wished_job
 from headnode.core.lifecycle.deciding_templates import refuse_modified
+from headnode.core.lifecycle.descriptions import check_room
 from headnode.core.lifecycle.events import Event
 from headnode.core.lifecycle.owners import given
 from headnode.core.lifecycle.permission import may_rewrite
@@ -68,10 +69,12 @@ def modify(cluster: Cluster, command: c.ModifyJob, now: Instant) -> list[Event]:
     if "run_as" in command.fields:
         may = record.state is JobState.CONFIGURING
         gift = given(command.by, record, spec, command.known, now, may=may)
+    encoded = encode_spec(spec)
+    check_room(cluster, record.owner, len(encoded) - len(record.spec))
     modified = e.JobModified(
         at=now,
         job=record.id,
-        spec=encode_spec(spec),
+        spec=encoded,
         by=command.by.name,
         what=", ".join(command.fields),
     )

@@ -11,8 +11,10 @@ from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.deciding_jobs import by_template, checked, configured, submission
 from headnode.core.lifecycle.deciding_templates import submitted_spec
+from headnode.core.lifecycle.descriptions import check_room_of
 from headnode.core.lifecycle.events import Event
 from headnode.core.lifecycle.owners import created
+from headnode.core.model.bounds import TASKS_OF_JOB
 from headnode.core.model.checks import check
 from headnode.core.model.circles import find_circle
 from headnode.core.model.dependencies import FIELDS, Link, parents
@@ -37,6 +39,7 @@ def create_several(cluster: Cluster, command: c.CreateJobs, now: Instant) -> lis
             made.append(created(command.by, job, spec, checked(spec), command.known, now))
         except Refused as no:
             raise about(no, spec, number, len(specs)) from None
+    check_room_of(cluster, made)
     if not command.submit:
         return made
     ids = range(cluster.next_job, cluster.next_job + len(specs))
@@ -50,13 +53,25 @@ def submit_several(cluster: Cluster, command: c.SubmitJobs, now: Instant) -> lis
     """
     specs: list[JobSpec] = []
     shaped: list[Event] = []
+    tasks = 0
     for job in command.jobs:
         record = configured(cluster, job, command.by)
         written = cluster.written(record)
+        tasks += len(written.tasks)
+        _refuse_crowd(tasks)
         specs.append(submitted_spec(cluster, command.by, written))
         check(specs[-1])
         shaped += by_template(record, written, specs[-1], now)
     return [*shaped, *_submissions(cluster, command, command.jobs, specs, now)]
+
+
+def _refuse_crowd(tasks: int) -> None:
+    if tasks > TASKS_OF_JOB.most:
+        raise BadRequest(
+            code="too-many-tasks",
+            what=f"the jobs have more than {TASKS_OF_JOB.most:,} tasks together",
+            fix="submit them one by one: hn job submit /id:ID",
+        )
 
 
 def _submissions(

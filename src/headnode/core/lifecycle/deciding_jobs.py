@@ -12,6 +12,7 @@ from headnode.core.lifecycle.deciding_holds import may_hold
 from headnode.core.lifecycle.deciding_suspension import go_on
 from headnode.core.lifecycle.deciding_templates import submitted_spec
 from headnode.core.lifecycle.deciding_waits import waits
+from headnode.core.lifecycle.descriptions import check_room_of
 from headnode.core.lifecycle.events import Event
 from headnode.core.lifecycle.filters import submission_filters
 from headnode.core.lifecycle.flow import Flow
@@ -44,6 +45,7 @@ def create(cluster: Cluster, command: c.CreateJob, now: Instant) -> list[Event]:
     encoded = checked(spec)
     job = JobId(cluster.next_job)
     made = created(command.by, job, spec, encoded, command.known, now)
+    check_room_of(cluster, (made,))
     if not command.submit:
         return [made]
     submitted = c.SubmitJob(by=command.by, job=job, parents=command.parents)

@@ -63,8 +63,18 @@ SHORT_LIST = Bound(
 )
 GEOMETRY = Bound("processes in a distribution that is drawn", 100_000, "entries", "each has its place")
 TASKS = Bound("tasks in one request", 5000, "tasks", "takes the head about 0.2 s; add more with hn job add")
-TASKS_OF_JOB = Bound("tasks of a job", 20_000, "tasks", "a sweep counts as one task")
+TASKS_OF_JOB = Bound(
+    "tasks of a job, or of a group that is submitted in one step",
+    20_000,
+    "tasks",
+    "a sweep counts as one task",
+)
 DESCRIPTION = Bound("a job with all its tasks", 16 * MB, "bytes, encoded", "nodes get it whole")
+DESCRIPTIONS = Bound(
+    "descriptions of the jobs of a user that are not over", 64 * MB, "bytes, encoded", "memory"
+)
+SMALL_DESCRIPTION = Bound("a description that is not counted there", 4096, "bytes, encoded", "quick to count")
+JOBS = Bound("jobs in one request", 1000, "jobs", "all are made in one step")
 DEPTH = Bound("lists and objects inside each other in a request", 32, "levels", "the protocol needs 8")
 
 # Requests and connections of clients
@@ -136,7 +146,19 @@ BOUNDS: tuple[tuple[str, tuple[Bound, ...]], ...] = (
     ),
     (
         "Jobs",
-        (TASKS, TASKS_OF_JOB, DESCRIPTION, ENVIRONMENT, KEPT, LIST, SHORT_LIST, GEOMETRY),
+        (
+            TASKS,
+            JOBS,
+            TASKS_OF_JOB,
+            DESCRIPTION,
+            DESCRIPTIONS,
+            SMALL_DESCRIPTION,
+            ENVIRONMENT,
+            KEPT,
+            LIST,
+            SHORT_LIST,
+            GEOMETRY,
+        ),
     ),
     (
         "Requests and connections of clients",

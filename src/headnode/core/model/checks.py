@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from headnode.core.model.alternative_checks import check_alternatives
+from headnode.core.model.bound_checks import check_bounds
 from headnode.core.model.circles import find_circle
 from headnode.core.model.dependencies import FIELDS
 from headnode.core.model.holds import check_holds
@@ -252,6 +253,7 @@ def _arrows(circle: Iterable[Hashable]) -> str:
 
 
 _JOB_RULES: tuple[Callable[[JobSpec], None], ...] = (
+    check_bounds,
     _check_texts,
     _check_size,
     _check_limits,

@@ -1,0 +1,231 @@
+"""The port for other machines: who is not known yet gets little time and memory, and addresses take turns.
+
+A connection first waits, as a descriptor and nothing else.  Then it is a stranger: it has the memory of TLS
+and a place of its address, until somebody says that it is known.  While others wait, a stranger that has been
+silent for a while must go, first one of the address that has most.  So neither silent connections nor many
+connections of one address keep others out.
+"""
+
+import asyncio
+import ipaddress
+import logging
+import resource
+import socket
+import ssl
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+
+from headnode.core.model import bounds as b
+
+log = logging.getLogger("headnode.strangers")
+
+LOOK = 0.25  # seconds between two looks at who must go
+STALLED = 0.5  # seconds by which a look may be late before it judges nobody: this process was busy
+AT_ONCE = 100  # connections that are accepted in one step
+
+Known = Callable[[], None]
+"""To be called when it is known who is on the other end."""
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter, Known], Awaitable[None]]
+"""Serves one connection until it is over."""
+
+
+class _Stranger:
+    """A connection whose other end is not known."""
+
+    def __init__(self, address: str, connection: socket.socket) -> None:
+        self.address, self.connection = address, connection
+        self.since = time.monotonic()
+        self.writer: asyncio.StreamWriter | None = None
+        self.task: asyncio.Task[None] | None = None
+
+    def drop(self) -> None:
+        """End it; what it has asked for already is done, and answered to nobody."""
+        if self.writer is not None:
+            self.writer.transport.abort()
+        elif self.task is not None:
+            self.task.cancel()
+
+
+class Entrance:
+    """Accepts connections for `serve`."""
+
+    def __init__(self, context: ssl.SSLContext, serve: Serve) -> None:
+        self._context, self._serve = context, serve
+        self._listening: Sequence[socket.socket] = ()
+        self._waiting: dict[str, deque[socket.socket]] = {}  # by address; whose turn it is comes first
+        self._strangers: dict[str, dict[_Stranger, None]] = {}  # by address, the oldest first
+        self._looking: asyncio.TimerHandle | None = None
+        self._look_due = 0.0
+        descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._most_waiting = min(b.WAITING.most, descriptors // 4)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def open(self, listening: Sequence[socket.socket]) -> None:
+        """Accept from these sockets, which listen already."""
+        self._listening = listening
+        for each in listening:
+            each.setblocking(False)
+            asyncio.get_running_loop().add_reader(each, self._accept, each)
+
+    def close(self) -> None:
+        """Accept no more, and let those go who wait."""
+        for each in self._listening:
+            asyncio.get_running_loop().remove_reader(each)
+            each.close()
+        self._listening = ()
+        for waiting in self._waiting.values():
+            for connection in waiting:
+                connection.close()
+        self._waiting.clear()
+        if self._looking is not None:
+            self._looking.cancel()
+
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(AT_ONCE):
+            try:
+                connection, peer = listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                break
+            except OSError as error:  # no descriptors: wait for some
+                log.warning("connections of other machines cannot be accepted: %s", error)
+                self._pause(listening)
+                break
+            self._queue(connection, _site(str(peer[0])))
+        self._fill()
+
+    def _pause(self, listening: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(listening)
+        loop.call_later(1.0, self._go_on, listening)
+
+    def _go_on(self, listening: socket.socket) -> None:
+        if listening in self._listening:
+            asyncio.get_running_loop().add_reader(listening, self._accept, listening)
+
+    def _queue(self, connection: socket.socket, address: str) -> None:
+        waiting = self._waiting.setdefault(address, deque())
+        full = sum(map(len, self._waiting.values())) >= self._most_waiting
+        if full:
+            crowd = max(self._waiting.values(), key=len)
+            if len(crowd) <= len(waiting) + 1:
+                crowd = waiting
+            if not crowd:
+                connection.close()
+                return
+            crowd.popleft().close()
+        elif len(waiting) >= b.WAITING_OF_ADDRESS.most:
+            log.warning("%s has %d connections that wait: the oldest had to go", address, len(waiting))
+            waiting.popleft().close()
+        connection.setblocking(False)
+        waiting.append(connection)
+
+    def _fill(self) -> None:
+        """Serve those who wait, one of each address in turn, while there are places."""
+        blocked = 0
+        while self._waiting and blocked < len(self._waiting) and self._served < b.STRANGERS.most:
+            address, waiting = next(iter(self._waiting.items()))
+            del self._waiting[address]  # its next turn comes last
+            if not waiting:
+                continue
+            if len(self._strangers.get(address, ())) >= b.STRANGERS_OF_ADDRESS.most:
+                blocked += 1
+            else:
+                blocked = 0
+                self._begin(address, waiting.popleft())
+            if waiting:
+                self._waiting[address] = waiting
+        if self._waiting and self._looking is None:
+            self._look_later()
+
+    @property
+    def _served(self) -> int:
+        return sum(map(len, self._strangers.values()))
+
+    def _begin(self, address: str, connection: socket.socket) -> None:
+        stranger = _Stranger(address, connection)
+        self._strangers.setdefault(address, {})[stranger] = None
+        stranger.task = asyncio.get_running_loop().create_task(self._meet(stranger))
+        self._tasks.add(stranger.task)
+        stranger.task.add_done_callback(self._tasks.discard)
+
+    async def _meet(self, stranger: _Stranger) -> None:
+        try:
+            reader, writer = await self._shake_hands(stranger)
+            await self._serve(reader, writer, lambda: self._release(stranger))
+        except (OSError, TimeoutError) as error:  # also ssl.SSLError
+            log.debug("a connection from %s ended in its handshake: %s", stranger.address, error)
+        except asyncio.CancelledError:
+            pass  # it had to go, or the head ends
+        finally:
+            self._release(stranger)
+            if stranger.writer is None:
+                stranger.connection.close()
+            else:
+                stranger.writer.close()
+
+    async def _shake_hands(self, stranger: _Stranger) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Return the streams of a connection after its handshake.
+
+        Raises:  OSError; TimeoutError.
+        """
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(loop=loop)
+        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+        async with asyncio.timeout(b.HANDSHAKE_TIME.most):
+            transport, _ = await loop.connect_accepted_socket(
+                lambda: protocol,
+                stranger.connection,
+                ssl=self._context,
+                ssl_handshake_timeout=b.HANDSHAKE_TIME.most,
+            )
+        stranger.writer = asyncio.StreamWriter(transport, protocol, reader, loop)
+        return reader, stranger.writer
+
+    def _release(self, stranger: _Stranger) -> None:
+        """Give the place of a stranger to another."""
+        of_address = self._strangers.get(stranger.address, {})
+        if stranger not in of_address:
+            return
+        del of_address[stranger]
+        if not of_address:
+            del self._strangers[stranger.address]
+        if self._listening:
+            self._fill()
+
+    def _look_later(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._look_due = loop.time() + LOOK
+        self._looking = loop.call_later(LOOK, self._look)
+
+    def _look(self) -> None:
+        """Let strangers go who have done nothing for a while, as many as others wait."""
+        self._looking = None
+        now = asyncio.get_running_loop().time()
+        if now - self._look_due < STALLED:
+            for stranger in self._idle(time.monotonic() - b.IDLE_TIME.most):
+                log.warning("%s had said nothing for a while, and others wait", stranger.address)
+                stranger.drop()
+        if self._waiting:
+            self._look_later()
+
+    def _idle(self, before: float) -> list[_Stranger]:
+        """Return who must go: those who came before, of addresses that wait, or of the fullest one."""
+        found: list[_Stranger] = []
+        for address, waiting in self._waiting.items():
+            of_address = self._strangers.get(address, {})
+            if len(of_address) >= b.STRANGERS_OF_ADDRESS.most:
+                found += [each for each in of_address if each.since < before][: len(waiting)]
+        if found or self._served < b.STRANGERS.most:
+            return found
+        fullest = max(self._strangers.values(), key=len)
+        return [each for each in fullest if each.since < before][: len(self._waiting)]
+
+
+def _site(address: str) -> str:
+    """Return what counts as one address: of IPv6 the network of 64 bits, which one machine has for itself."""
+    plain = ipaddress.ip_address(address.partition("%")[0])
+    if plain.version == 4:
+        return address
+    return str(ipaddress.ip_network(f"{plain}/64", strict=False))

@@ -1,0 +1,185 @@
+"""Users share the head: turns, connections, and bytes of requests and answers that are not finished."""
+
+import asyncio
+import contextlib
+import json
+import struct
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_local_socket import Scene, run
+
+from headnode.apps.server.shares import Shares
+from headnode.apps.server.turns import Turns
+from headnode.core.model import bounds as b
+from headnode.core.model.errors import Unavailable
+
+
+def play(story: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(asyncio.wait_for(story(), 30.0))
+
+
+def test_a_user_with_many_requests_makes_another_wait_for_one_of_them() -> None:
+    async def story() -> None:
+        turns, begun = Turns(), []
+
+        async def ask(user: int) -> None:
+            await turns.take(user)
+            begun.append(user)
+
+        many = [asyncio.create_task(ask(1)) for _ in range(100)]
+        await asyncio.sleep(0)
+        await ask(2)
+        assert begun.index(2) <= 3
+        await asyncio.gather(*many)
+        assert begun.count(1) == 100
+
+    play(story)
+
+
+def test_requests_of_one_user_begin_in_their_order_and_those_that_were_given_up_do_not() -> None:
+    async def story() -> None:
+        turns, begun = Turns(), []
+
+        async def ask(number: int) -> None:
+            await turns.take(1)
+            begun.append(number)
+
+        asked = [asyncio.create_task(ask(number)) for number in range(20)]
+        await asyncio.sleep(0)
+        asked[7].cancel()
+        await asyncio.gather(*asked, return_exceptions=True)
+        assert begun == [number for number in range(20) if number != 7]
+
+    play(story)
+
+
+def test_a_user_has_so_many_connections_and_others_have_theirs() -> None:
+    async def story() -> None:
+        shares = Shares()
+        taken = [shares.connected(1, administrator=False) for _ in range(b.CONNECTIONS.most)]
+        for each in taken:
+            each.__enter__()
+        with pytest.raises(Unavailable), shares.connected(1, administrator=False):
+            pass
+        with shares.connected(2, administrator=False):
+            pass
+        taken.pop().__exit__(None, None, None)
+        with shares.connected(1, administrator=False):
+            pass
+
+    play(story)
+
+
+def test_administrators_get_in_however_many_others_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        monkeypatch.setattr(b, "CONNECTIONS_OF_ALL", b.CONNECTIONS_OF_ALL._replace(most=5))
+        shares = Shares()
+        with contextlib.ExitStack() as stack:
+            for user in range(1, 6):
+                stack.enter_context(shares.connected(user, administrator=False))
+            with pytest.raises(Unavailable), shares.connected(6, administrator=False):
+                pass
+            with shares.connected(7, administrator=True):
+                pass
+
+    play(story)
+
+
+def test_large_requests_wait_for_room_and_small_ones_never() -> None:
+    async def story() -> None:
+        shares = Shares()
+        with shares.connected(1, administrator=False) as one, shares.connected(2, administrator=False) as two:
+            held = [shares.room_for(one, b.REQUEST.most) for _ in range(2)]
+            for each in held:
+                await each.__aenter__()
+
+            async def more() -> None:
+                async with shares.room_for(one, b.REQUEST.most):
+                    pass
+
+            third = asyncio.create_task(more())
+            async with shares.room_for(one, b.SMALL_REQUEST.most), shares.room_for(two, b.REQUEST.most):
+                assert not third.done()
+            await held[0].__aexit__(None, None, None)
+            await third
+
+    play(story)
+
+
+def test_who_reads_no_answers_gets_no_more_of_them_until_he_reads() -> None:
+    async def story() -> None:
+        shares = Shares()
+        with shares.connected(1, administrator=False) as one, shares.connected(2, administrator=False) as two:
+            unread = shares.unread(one, b.ANSWERS.most + 1)
+            unread.__enter__()
+            asked = asyncio.create_task(shares.turn(one))
+            await shares.turn(two)
+            assert not asked.done()
+            unread.__exit__(None, None, None)
+            await asked
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b'{"do": "job", "job": %d}' % 2**63,
+        b'{"do": "jobs", "before": %d}' % 2**70,
+        b'{"do": "read_output", "job": 1, "task": 1, "offset": %d}' % -(2**70),
+        b'{"do": "ping", "x": ' + b"[" * 100_000,
+        b'{"do": "ping", "x": ' + b"[" * 40 + b"]" * 40 + b"}",
+        b'{"do": "ping\xff"}',
+        b'{"do": "\\ud800"}',
+        b'{"do": "jobs", "states": [' + b"1," * 500_000 + b"1]}",
+        json.dumps({"do": "x" * 1_000_000}).encode(),
+        json.dumps({"do": "cancel_job", "job": 1, "message": "x" * 5000}).encode(),
+        json.dumps({"do": "submit_job", "tasks": [{"command": "true"}] * (b.TASKS.most + 1)}).encode(),
+        json.dumps(
+            {"do": "submit_job", "terms": {"jobname": "x" * 300}, "tasks": [{"command": "a"}]}
+        ).encode(),
+    ],
+    ids=[
+        "id",
+        "cursor",
+        "offset",
+        "deep",
+        "deeper",
+        "bytes",
+        "half",
+        "many",
+        "verb",
+        "note",
+        "tasks",
+        "name",
+    ],
+)
+def test_what_is_beyond_a_bound_is_refused_in_few_words_and_the_connection_goes_on(
+    tmp_path: Path, request_: bytes
+) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.peer() as peer:
+            peer.writer.write(struct.pack(">I", len(request_)) + request_)
+            answer = await peer.hear()
+            assert not answer["ok"]
+            assert answer["code"] not in ("internal", "")
+            assert len(answer["what"]) <= b.NOTE.most
+            assert await peer.done(do="ping")
+
+    run(tmp_path, story)
+
+
+def test_a_job_of_many_tasks_is_built_up_in_several_requests(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.peer() as peer:
+            some: list[dict[str, Any]] = [{"command": "true"}] * b.TASKS.most
+            job = (await peer.done(do="create_job", tasks=some))["job"]
+            assert (await peer.done(do="add_tasks", job=job, tasks=some))["tasks"][-1] == 2 * len(some)
+            await peer.done(do="submit_job", job=job)
+            listed = await peer.done(do="jobs")
+            assert listed["jobs"][0]["tasks"]["total"] == 2 * len(some)
+
+    run(tmp_path, story)
