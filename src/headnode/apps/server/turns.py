@@ -1,46 +1,65 @@
 """Fair turns: requests of different users begin one after the other, however many each user has sent.
 
-A round lets each user who waits begin as many requests as the last rounds had time for, at least one.  A user
-who sends thousands of costly requests makes another wait for one of them; cheap requests that come together
-still share one write to the journal.
+A round lets each user who waits begin one request, and more as long as the round is short.  A user who sends
+thousands of costly requests makes another wait for one of them; cheap requests that come together still share
+one write to the journal.
 """
 
 import asyncio
 import time
 from collections import deque
 
-QUICK, SLOW = 0.005, 0.02  # seconds of a round after which the next is larger, or smaller
+SHORT = 0.01  # seconds of a round in which further requests of a user may begin
 MOST_OF_ONE = 32  # requests of a user in one round
+
+
+class _Turn:
+    """One request that waits."""
+
+    def __init__(self) -> None:
+        self.called: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.first = False  # of its user in this round: it begins however long the round is
 
 
 class Turns:
     """Who may begin next."""
 
     def __init__(self) -> None:
-        self._waiting: dict[int, deque[asyncio.Future[None]]] = {}  # by user; whoever waits longest is first
-        self._each = 1  # requests of one user in a round
+        self._waiting: dict[int, deque[_Turn]] = {}  # by user; whoever waits longest is first
+        self._put_back: dict[int, int] = {}  # how many were called in this round and wait again
         self._began = 0.0
         self._busy = False
 
     async def take(self, user: int) -> None:
         """Wait until it is this user's turn."""
-        loop = asyncio.get_running_loop()
-        turn: asyncio.Future[None] = loop.create_future()
+        turn = _Turn()
         self._waiting.setdefault(user, deque()).append(turn)
         if not self._busy:
             self._busy = True
-            self._began = time.monotonic()
-            loop.call_soon(self._round)
-        await turn
+            asyncio.get_running_loop().call_soon(self._round)
+        await turn.called
+        while not turn.first and time.monotonic() - self._began > SHORT:
+            self._wait_again(user, turn)
+            await turn.called
+
+    def _wait_again(self, user: int, turn: _Turn) -> None:
+        """Let a request wait for the next round, before those that were not called yet."""
+        turn.called = asyncio.get_running_loop().create_future()
+        place = self._put_back.get(user, 0)
+        self._put_back[user] = place + 1
+        self._waiting.setdefault(user, deque()).insert(place, turn)
 
     def _round(self) -> None:
-        """Let one round of requests begin; the next one comes after all that these do at once."""
+        """Call some requests of each user; the next round comes after all that these do at once."""
+        self._put_back.clear()
         for user in list(self._waiting):
             waiting = self._waiting[user]
-            for _ in range(min(self._each, len(waiting))):
+            first = True
+            for _ in range(min(MOST_OF_ONE, len(waiting))):
                 turn = waiting.popleft()
-                if not turn.done():
-                    turn.set_result(None)
+                if not turn.called.done():  # who asked has not gone away
+                    turn.first, first = first, False
+                    turn.called.set_result(None)
             if not waiting:
                 del self._waiting[user]
         self._began = time.monotonic()
@@ -51,11 +70,6 @@ class Turns:
         asyncio.get_running_loop().call_soon(self._next)
 
     def _next(self) -> None:
-        took = time.monotonic() - self._began
-        if took > SLOW:
-            self._each = max(1, self._each // 2)
-        elif took < QUICK:
-            self._each = min(MOST_OF_ONE, 2 * self._each)
         if self._waiting:
             self._round()
         else:
