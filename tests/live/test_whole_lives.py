@@ -240,7 +240,7 @@ def as_nobody(head: RealHead, **request: object) -> dict[str, Any]:
 def test_a_full_disk_refuses_with_words_and_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     state = tmp_path / "state"
     state.mkdir()
-    small = ["mount", "-t", "tmpfs", "-o", "size=1500k", "tmpfs", str(state)]
+    small = ["mount", "-t", "tmpfs", "-o", "size=1500k,mode=755", "tmpfs", str(state)]
     if subprocess.run(small, capture_output=True).returncode != 0:
         pytest.skip("cannot mount a tmpfs here")
     try:
