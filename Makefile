@@ -8,6 +8,7 @@ TESTS_SIDE_BY_SIDE := tests/contracts tests/core tests/project tests/scenarios
 TESTS_ALONE := tests/live
 # What differs between Pythons: warnings, sockets, processes, parsers.
 TESTS_OF_PYTHONS ?= -n auto tests/contracts tests/core/cli tests/core/formats/test_round_trips.py tests/scenarios/test_cli_real_head.py
+MANDIR ?= .man/man1
 FUZZ_SECONDS ?= 60
 BENCHMARKS ?= $(filter-out benchmarks/heads.py,$(wildcard benchmarks/*.py))
 
@@ -15,7 +16,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-pythons test-cgroup2 check bench fuzz format clean
+.PHONY: help install demo man test test-pythons test-cgroup2 check bench fuzz format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +26,9 @@ install: $(VENV)/.installed ## make .venv with hn in it
 
 demo: $(VENV)/.installed ## start a cluster on this machine and watch three jobs run
 	@$(BIN)/python -m headnode.apps.demo
+
+man: $(VENV)/.installed ## write the manual pages; MANDIR=/usr/local/share/man/man1 says where
+	@$(BIN)/hn man --directory $(MANDIR)
 
 test: $(VENV)/.with-tools ## run the tests; TESTS=tests/core runs some
 ifeq ($(strip $(TESTS)),)

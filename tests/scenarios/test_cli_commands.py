@@ -138,7 +138,7 @@ def test_a_job_is_made_filled_and_submitted_in_steps(tmp_path: Path) -> None:
         (["job", "list", "/scheduler:FAR"], 1, "hn: you have not logged in to a head node 'FAR'; "),
         (["job", "export", "7", "--to", "hpcpak"], 2, "hn: there is no job language 'hpcpak'; did you mean"),
         (["node", "view"], 2, "hn: 0 nodes were given; "),
-        (["completion", "fish"], 2, "hn: no shell we know is named; "),
+        (["completion", "tcsh"], 2, "hn: no shell we know is named; "),
         (["job", "submit", "\udcff"], 2, "hn: argument '\\udcff' is not UTF-8; "),
     ],
 )

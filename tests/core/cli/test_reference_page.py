@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from headnode.apps.cli.catalogue import PLACES, every_command, find
-from headnode.apps.cli.commands.completion import bash_script
 from headnode.apps.cli.help import help_on
 from headnode.apps.cli.options import read_arguments
 from headnode.apps.cli.reference import reference
@@ -56,15 +55,3 @@ def test_no_command_has_one_spelling_for_two_options_that_stand_apart() -> None:
     for _, command in every_command():
         names = [option.name for option in command.options]
         assert len(names) == len(set(names)), command.verb
-
-
-def test_the_shell_learns_every_verb_and_its_options(tmp_path: Path) -> None:
-    import subprocess
-
-    ask = 'COMP_WORDS=(hn job sub); COMP_CWORD=2; _hn; echo "${COMPREPLY[@]}"'
-    ask += '; COMP_WORDS=(hn job submit --ex); COMP_CWORD=3; _hn; echo "${COMPREPLY[@]}"'
-    ask += '; COMP_WORDS=(hn u); COMP_CWORD=1; _hn; echo "${COMPREPLY[@]}"'
-    script = tmp_path / "hn.bash"
-    script.write_text(f"{bash_script()}\n{ask}\n")
-    said = subprocess.run(["bash", script], capture_output=True, text=True, check=True)
-    assert said.stdout.splitlines() == ["submit", "--excludednodes --exclusive", "up"]

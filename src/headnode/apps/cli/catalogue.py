@@ -83,6 +83,7 @@ PLACES: dict[str, dict[str, str]] = {
         "whoami": "login",
         "version": "version",
         "completion": "completion",
+        "man": "man",
     },
 }
 NOUNS = {

@@ -9,53 +9,65 @@ if TYPE_CHECKING:
     from headnode.apps.cli.output import Output
     from headnode.apps.client.client import Client
 
+CANDIDATES = "candidates"  # what the scripts ask for, with the command line up to the cursor
 
-def run(asked: "Asked", _client: "Client", out: "Output") -> int:
-    """Print a script for the shell that is named."""
-    if asked.words != ["bash"]:
-        raise usage("no shell we know is named", "write: hn completion bash")
-    script = bash_script()
-    out.text(script, {"shell": "bash", "script": script})
+
+def run(asked: "Asked", client: "Client", out: "Output") -> int:
+    """Print a script for the shell that is named, or what such a script asks for."""
+    if asked.words[:1] == [CANDIDATES] and len(asked.words) == 2:
+        from headnode.apps.cli.completing import candidates
+
+        for word, said in candidates(asked.words[1], client):
+            out.text(f"{word}\t{said}" if said else word, {"word": word, "said": said})
+        return 0
+    shell = asked.words[0] if len(asked.words) == 1 else ""
+    if shell not in SCRIPTS:
+        raise usage("no shell we know is named", f"write: hn completion {'|'.join(SCRIPTS)}")
+    out.text(SCRIPTS[shell], {"shell": shell, "script": SCRIPTS[shell]})
     return 0
 
 
-def bash_script() -> str:
-    """Return a bash script that completes nouns, verbs and options, all known in advance."""
-    from headnode.apps.cli.catalogue import NOUNS, PLACES, every_command
-
-    cases = [f"    '{noun}') words='{' '.join(PLACES[noun])}' ;;" for noun in NOUNS]
-    cases.append(f"    '') words='{' '.join([*NOUNS, *PLACES['']])}' ;;")
-    for noun, command in every_command():
-        options = " ".join(sorted({f"--{option.name}" for option in command.options}))
-        cases.append(f"    '{f'{noun} {command.verb}'.strip()}') words='{options}' ;;")
-    nouns = "|".join(f"{noun}\\ *\\ *" for noun in NOUNS)
-    alone = "|".join(f"{verb}\\ *" for verb in PLACES[""])
-    script = _SCRIPT.replace("@NOUNS@", nouns).replace("@ALONE@", alone)
-    return script.replace("@CASES@", "\n".join(cases))
-
-
-_SCRIPT = """\
-_hn() {
-  local word=${COMP_WORDS[COMP_CWORD]} before words=
-  before=${COMP_WORDS[*]:1:COMP_CWORD-1}
-  case $before in
-    @NOUNS@) before="${COMP_WORDS[1]} ${COMP_WORDS[2]}" ;;
-    @ALONE@) before=${COMP_WORDS[1]} ;;
-  esac
-  case $before in
-@CASES@
-  esac
-  COMPREPLY=($(compgen -W "$words" -- "$word"))
+_BASH = r"""_hn() {
+  local line=${COMP_LINE:0:COMP_POINT} word before= one
+  word=${line##*[[:space:]]}
+  case $word in *[=:]*) before=${word%"${word##*[=:]}"} ;; esac  # bash divides words there
+  COMPREPLY=()
+  while IFS=$'\t' read -r one _; do
+    COMPREPLY+=("${one#"$before"}")
+  done < <("${COMP_WORDS[0]}" completion candidates "$line" 2>/dev/null)
+  case ${COMPREPLY[0]} in *=) compopt -o nospace ;; esac
 }
 complete -o default -F _hn hn headnode
 """
+_ZSH = r"""#compdef hn headnode
+_hn() {
+  local -a found
+  local one said
+  while IFS=$'\t' read -r one said; do
+    found+=("${one//:/\\:}${said:+:$said}")
+  done < <("$words[1]" completion candidates "${(j: :)words[1,CURRENT]}" 2>/dev/null)
+  if (( $#found )); then _describe hn found; else _files; fi
+}
+if [[ $zsh_eval_context[-1] == loadautofunc ]]; then _hn "$@"; else compdef _hn hn headnode; fi
+"""
+_FISH = r"""function __hn_candidates
+  hn completion candidates (commandline -cp | string collect) 2>/dev/null
+end
+complete -c hn -c headnode -a '(__hn_candidates)'
+"""
+SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 
 COMMANDS = (
     Command(
         "completion",
-        "bash",
-        "Print a script that lets the shell complete commands and options",
+        "bash|zsh|fish",
+        "Print a script that lets the shell complete commands, options, ids, nodes and values",
         run,
         example="source <(hn completion bash)",
+        notes=(
+            "Bash: source <(hn completion bash) in ~/.bashrc. Zsh: source <(hn completion zsh) in ~/.zshrc, "
+            "behind compinit. Fish: hn completion fish > ~/.config/fish/completions/hn.fish.",
+        ),
+        positionals=1,
     ),
 )

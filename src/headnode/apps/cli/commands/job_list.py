@@ -119,10 +119,10 @@ def _owner(asked: "Asked") -> str | None:
     user = asked.text("user")
     if user is not None:
         return None if user == "*" else user
-    return None if asked.flag("all") else _myself()
+    return None if asked.flag("all") else own_name()
 
 
-def _myself() -> str:
+def own_name() -> str:
     import pwd
 
     try:
