@@ -16,7 +16,7 @@ from headnode.core.lifecycle.allocating import Shares
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.model.job import JobRequest
 from headnode.core.model.quantities import Instant, JobId
-from headnode.core.scheduling.need import memory_of
+from headnode.core.scheduling.need import held_with
 from headnode.core.scheduling.terrain import Ground
 from headnode.core.scheduling.view import NodeView, RunningJob, Turn, View, WaitingClass
 from headnode.engine.balancing import resting
@@ -130,11 +130,10 @@ def _nodes_with(nodes: Mapping[str, NodeView], firm: Sequence[Offer]) -> Mapping
             seen = found.get(node)
             if seen is not None:
                 found[node] = replace(
-                    seen,
+                    held_with(seen, request, count, first=not offer.grows),
                     free=max(0, seen.free - count),
                     jobs=seen.jobs + (not offer.grows),
                     exclusive_to=offer.job if request.exclusive else seen.exclusive_to,
-                    memory_held=seen.memory_held + count * memory_of(request),
                 )
     return found
 

@@ -16,7 +16,7 @@ import msgspec
 from headnode.core.model.job import JobRequest
 from headnode.core.model.quantities import NEVER, Instant, JobId
 from headnode.core.scheduling.decision import Grow, Plan, Shares, Start
-from headnode.core.scheduling.need import licence_wishes, licences_of, memory_of
+from headnode.core.scheduling.need import held_with, licence_wishes, licences_of
 from headnode.core.scheduling.policies import Policy
 from headnode.core.scheduling.reserved_times import instants_of
 from headnode.core.scheduling.terrain import Ground
@@ -128,7 +128,7 @@ class _Scene:
         limit = Instant(self.now + taken.run_time)
         job = RunningJob(start.job, turn, taken, limit, start.allocation)
         self._running[start.job] = job
-        self._hold(job, start.allocation, 1)
+        self._hold(job, start.allocation, 1, first=True)
         self._take_licences(job, 1)
         for name, _ in start.allocation:
             self._change(name, jobs=1)
@@ -142,7 +142,7 @@ class _Scene:
             if name not in held:
                 self._change(name, jobs=1)
             held[name] = held.get(name, 0) + count
-        self._hold(job, grow.allocation, 1)
+        self._hold(job, grow.allocation, 1, first=False)
         self._take_licences(job, -1)
         grown = msgspec.structs.replace(job, allocation=tuple(held.items()), wants=0)
         self._take_licences(grown, 1)
@@ -166,17 +166,21 @@ class _Scene:
         return True
 
     def _end(self, job: RunningJob) -> None:
-        self._hold(job, job.allocation, -1)
+        self._hold(job, job.allocation, -1, first=True)
         self._take_licences(job, -1)
         for name, _ in job.allocation:
             self._change(name, jobs=-1)
 
-    def _hold(self, job: RunningJob, shares: Shares, sign: int) -> None:
-        """Take processors and memory for a job, or give them back."""
-        memory = memory_of(job.request)
+    def _hold(self, job: RunningJob, shares: Shares, sign: int, *, first: bool) -> None:
+        """Take processors for a job and what goes with them, or give them back.
+
+        `first`: all that it has of each of the nodes.
+        """
         owner = job.job if job.request.exclusive and sign > 0 else None
         for name, count in shares:
-            self._change(name, free=-sign * count, memory=sign * count * memory, owner=owner)
+            if name in self._nodes:
+                self._nodes[name] = held_with(self._nodes[name], job.request, sign * count, first=first)
+            self._change(name, free=-sign * count, owner=owner)
 
     def _take_licences(self, job: RunningJob, sign: int) -> None:
         """Take the licences of all that a job holds, or give them back."""
@@ -187,9 +191,7 @@ class _Scene:
                 total, free = self._licences[feature]
                 self._licences[feature] = (total, free - sign * amount)
 
-    def _change(
-        self, name: str, *, free: int = 0, jobs: int = 0, memory: int = 0, owner: JobId | None = None
-    ) -> None:
+    def _change(self, name: str, *, free: int = 0, jobs: int = 0, owner: JobId | None = None) -> None:
         node = self._nodes.get(name)
         if node is None:
             return  # it is gone; what it held does not come back
@@ -200,9 +202,11 @@ class _Scene:
             jobs=left,
             exclusive_to=owner if owner is not None else node.exclusive_to if left else None,
             closed=node.closed,
-            memory_held=node.memory_held + memory,
+            memory_held=node.memory_held,
             open_for=node.open_for,
             reserved=node.reserved,
+            disk_held=node.disk_held,
+            swap_held=node.swap_held,
         )
 
 

@@ -1,6 +1,6 @@
 """The picture of the cluster that policies see, kept from pass to pass: only what changed is drawn anew."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import inf
 from types import MappingProxyType
 
@@ -11,8 +11,9 @@ from headnode.core.lifecycle.states import JobState
 from headnode.core.model.job import JobRequest
 from headnode.core.model.node import NodeState
 from headnode.core.model.quantities import NEVER, Instant, JobId
+from headnode.core.scheduling.board import Amounts
 from headnode.core.scheduling.decision import Plan
-from headnode.core.scheduling.need import memory_of
+from headnode.core.scheduling.need import held_of, memory_of
 from headnode.core.scheduling.node_view import Reserved
 from headnode.core.scheduling.terrain import Ground, Terrain
 from headnode.core.scheduling.view import NodeView, RunningJob, View, WaitingClass
@@ -29,6 +30,7 @@ _CLOSED = MappingProxyType(
     }
 )
 """Why a node takes no new work; empty: it does."""
+_NOTHING: Amounts = (0, 0, 0)
 _THERE = (NodeState.READY, NodeState.PAUSED)
 """A drain keeps out administrators' jobs, too, which may start on a paused node: of both it is told."""
 
@@ -48,7 +50,7 @@ class Picture:
         self._running: dict[JobId, RunningJob] = {}
         self._listed: list[RunningJob] = []
         self._wanting: set[JobId] = set()
-        self._memory: dict[str, int] = {}
+        self._held: dict[str, Amounts] = {}
         self._closing: set[str] = set()  # nodes that are open for a while only
         self._terrain: Terrain | None = None
 
@@ -88,7 +90,7 @@ class Picture:
         if changed:
             self._running, self._listed = drawn, list(drawn.values())
             self._wanting = {job for job, seen in drawn.items() if seen.wants}
-            self._memory = _memory_held(self._listed)
+            self._held = _held_by(self._listed)
 
     def _forget(self, job: JobId) -> None:
         """Drop what the node table, which lives as long as the nodes, caches of a job that has ended."""
@@ -106,14 +108,15 @@ class Picture:
 
     def _look_at_nodes(self, now: Instant) -> None:
         """Draw the nodes that are not as they were."""
-        cluster, memory, changed = self.cluster, self._memory, {}
-        aside = _memory_aside(cluster)
+        cluster, held, changed = self.cluster, self._held, {}
+        aside = _held_aside(cluster)
         look = sorted(cluster.redraw_nodes | self._closing) if self._nodes else list(cluster.nodes)
         self._closing.clear()
         for name in look:
             before = self._nodes.get(name)
             if name in cluster.nodes:
-                seen = _node(cluster, name, memory.get(name, 0) + aside.get(name, 0), now)
+                both = zip(held.get(name, _NOTHING), aside.get(name, _NOTHING), strict=True)
+                seen = _node(cluster, name, [one + other for one, other in both], now)
                 if seen.open_for < inf or seen.reserved:
                     self._closing.add(name)
                 if before != seen:
@@ -134,25 +137,35 @@ class Picture:
             self._nodes = {name: node for name, node in drawn.items() if name in cluster.nodes}
 
 
-def _memory_held(running: Sequence[RunningJob]) -> dict[str, int]:
-    """Return the MB that jobs hold of each node, where they count."""
-    held: dict[str, int] = {}
+def _held_by(running: Sequence[RunningJob]) -> dict[str, Amounts]:
+    """Return the MB of memory, disk and swap that jobs hold of each node, where they count."""
+    held: dict[str, Amounts] = {}
     for job in running:
-        memory = memory_of(job.request)
-        for node, processors in job.allocation if memory else ():
-            held[node] = held.get(node, 0) + processors * memory
+        _add(held, job.request, job.allocation)
     return held
 
 
-def _memory_aside(cluster: Cluster) -> dict[str, int]:
-    """Return the MB of each node that suspended jobs hold: what stands still is in memory, too."""
-    held: dict[str, int] = {}
+def _held_aside(cluster: Cluster) -> dict[str, Amounts]:
+    """Return the same of suspended jobs: what stands still is in memory, and has its files."""
+    held: dict[str, Amounts] = {}
     for job in cluster.aside:
-        record = cluster.jobs[job]
-        memory = memory_of(cluster.given(record))
-        for node, numbers in cluster.flow(job).run.places.items() if memory else ():
-            held[node] = held.get(node, 0) + len(numbers) * memory
+        places = cluster.flow(job).run.places
+        shares = [(node, len(numbers)) for node, numbers in places.items()]
+        _add(held, cluster.given(cluster.jobs[job]), shares)
     return held
+
+
+def _add(held: dict[str, Amounts], request: JobRequest, shares: Iterable[tuple[str, int]]) -> None:
+    memory, of_node = memory_of(request), held_of(request)
+    if not memory and not of_node:
+        return
+    for node, processors in shares:
+        before = held.get(node, _NOTHING)
+        held[node] = (
+            before[0] + processors * memory + of_node.memory,
+            before[1] + of_node.disk,
+            before[2] + of_node.swap,
+        )
 
 
 def _gave_back(before: RunningJob, now: RunningJob) -> bool:
@@ -161,7 +174,7 @@ def _gave_back(before: RunningJob, now: RunningJob) -> bool:
     return now.end < before.end or any(left.get(node, 0) < count for node, count in before.allocation)
 
 
-def _node(cluster: Cluster, name: str, memory_held: int, now: Instant) -> NodeView:
+def _node(cluster: Cluster, name: str, held: Sequence[int], now: Instant) -> NodeView:
     node = cluster.nodes[name]
     return NodeView(
         facts=node.facts,
@@ -169,13 +182,15 @@ def _node(cluster: Cluster, name: str, memory_held: int, now: Instant) -> NodeVi
         jobs=len(cluster.holders.get(name, ())),
         exclusive_to=exclusive_holder(cluster, name),
         closed=_closed(node, now),
-        memory_held=memory_held,
+        memory_held=held[0],
         open_for=node.closes - now if node.closes > now else inf,
         reserved=tuple(
             Reserved(each.key, each.begins - now, each.ends - now, each.at_end == "limit", each.says())
             for each in cluster.bookings.on.get(name, ())
             if each.ends > now
         ),
+        disk_held=held[1],
+        swap_held=held[2],
     )
 
 

@@ -5,12 +5,13 @@ from typing import NamedTuple
 
 import msgspec
 
+from headnode.core.model.held import NOTHING_HELD
 from headnode.core.model.job import JobRequest
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.scheduling.decision import Shares
 from headnode.core.scheduling.view import RunningJob, Turn, View
 from headnode.testing.broken import broken_unless
-from headnode.testing.specification import Ground, World, memory_with_each
+from headnode.testing.specification import Ground, World, held_of_each_node, memory_with_each
 
 
 class Held(NamedTuple):
@@ -70,8 +71,12 @@ def wishes(view: View) -> list[Wish]:
 
 
 def _growth(job: RunningJob, more: int) -> JobRequest:
-    """Return what a running job asks for that would have so much more; a job on one node stays there."""
+    """Return what a running job asks for that would have so much more.
+
+    A job on one node stays there, and one that holds something of its nodes stays on those.
+    """
     at_home = tuple(name for name, _ in job.allocation)
+    stays = job.request.single_node or job.request.held
     return msgspec.structs.replace(
         job.request,
         minimum=1,
@@ -80,7 +85,8 @@ def _growth(job: RunningJob, more: int) -> JobRequest:
         node_share=0,
         start_at_maximum=False,
         parts=(),
-        requested_nodes=at_home if job.request.single_node else job.request.requested_nodes,
+        requested_nodes=at_home if stays else job.request.requested_nodes,
+        held=NOTHING_HELD,
         licences=tuple(wish for wish in job.request.licences if wish.amount is None),
     )
 
@@ -127,7 +133,11 @@ def _ground(view: View, name: str, taken: Sequence[tuple[Held, int]]) -> Ground:
         not owned or len({each.job for each, _ in taken}) == 1, f"{name!r} is shared with its owner"
     )
     memory = node.facts.memory - sum(count * memory_with_each(each.request) for each, count in taken)
-    return Ground(node.facts, free, len(taken), owned, memory, node.closed)
+    by_job = {each.job: held_of_each_node(each.request) for each, _ in reversed(taken)}
+    of_nodes = [sum(amounts) for amounts in zip((0, 0, 0), *by_job.values(), strict=True)]
+    left = [node.facts.disk - of_nodes[1], node.facts.swap - of_nodes[2]]
+    broken_unless(min(left) >= 0, f"disk or swap of node {name!r} is given twice")
+    return Ground(node.facts, free, len(taken), owned, memory - of_nodes[0], node.closed, *left)
 
 
 def _licences(licences: Mapping[str, tuple[int, int]], held: Sequence[Held]) -> dict[str, int]:

@@ -21,7 +21,7 @@ from headnode.core.model.quantities import FOREVER, NEVER, Instant, JobId, Secon
 from headnode.core.scheduling.decision import Plan, Reservation, Start
 from headnode.core.scheduling.node_view import Reserved
 from headnode.core.scheduling.view import NodeView, RunningJob, Turn, View, WaitingClass
-from headnode.testing.specification import memory_with_each
+from headnode.testing.specification import held_of_each_node, memory_with_each
 
 NOW = Instant(1_000_000.0)
 MINUTE = 60.0
@@ -169,4 +169,17 @@ def _held(each: NodeView, running: Sequence[RunningJob]) -> NodeView:
     owner = next((job.job for job, _ in mine if job.request.exclusive), None)
     free = each.facts.processors - sum(count for _, count in mine)
     memory = sum(count * memory_with_each(job.request) for job, count in mine)
-    return NodeView(each.facts, free, len(mine), owner, each.closed, memory, each.open_for, each.reserved)
+    of_nodes = [held_of_each_node(job.request) for job in {job.job: job for job, _ in mine}.values()]
+    held = [sum(amounts) for amounts in zip((memory, 0, 0), *of_nodes, strict=True)]
+    return NodeView(
+        each.facts,
+        free,
+        len(mine),
+        owner,
+        each.closed,
+        held[0],
+        each.open_for,
+        each.reserved,
+        disk_held=held[1],
+        swap_held=held[2],
+    )

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from types import MappingProxyType
 
+from headnode.core.model.held import Held
 from headnode.core.model.job import JobRequest, Licence, UnitType
 from headnode.core.scheduling.view import NodeView, RunningJob, View
 from headnode.testing.scenes import INF, Queued, asks, gang, node, part, runs, scene
@@ -68,6 +69,24 @@ def remembering() -> Iterator[View]:
     running = [
         [runs(1, asks(1, memory=held), ("a", 1), minutes_left=minutes)]
         for held, minutes in product((4, 8), (1, INF))
+    ]
+    return _worlds(nodes, [[], *running], kinds)
+
+
+def holding_of_nodes() -> Iterator[View]:
+    """Yield jobs that hold memory, disk or swap of each of their nodes, where it is short."""
+    kinds = [
+        asks(1, minutes=1),
+        asks(1, 2, minutes=2, held=Held(memory=8)),
+        asks(2, minutes=1, held=Held(disk=4)),
+        asks(1, minutes=INF, held=Held(memory=4, swap=2)),
+        asks(2, minutes=3, memory=2, held=Held(memory=4)),
+        asks(2, minutes=1, held=Held(memory=8), exclusive=True),
+    ]
+    nodes = [node("a", 2, memory=12, disk=6, swap=2), node("b", 2, memory=8, disk=4)]
+    running = [
+        [runs(1, asks(1, 2, held=held), ("a", 1), minutes_left=minutes, wants=wants)]
+        for held, minutes, wants in product((Held(memory=8), Held(disk=4, swap=2)), (1, INF), (0, 1))
     ]
     return _worlds(nodes, [[], *running], kinds)
 
@@ -168,6 +187,7 @@ SMALL_WORLDS: Mapping[str, Worlds] = MappingProxyType(
         "growing": growing,
         "licensed": licensed,
         "memory": remembering,
+        "memory, disk and swap of nodes": holding_of_nodes,
         "particular nodes": particular,
         "gangs": gangs,
         "tasks with nodes of their own": tasks_with_nodes_of_their_own,

@@ -8,6 +8,7 @@ from functools import lru_cache
 from itertools import product
 from typing import NamedTuple
 
+from headnode.core.model.held import NOTHING_HELD
 from headnode.core.model.job import JobRequest, NodeGroupOp, UnitType
 from headnode.core.model.node import NodeFacts
 from headnode.core.scheduling.decision import Shares
@@ -23,6 +24,8 @@ class Ground(NamedTuple):
     owned: bool
     memory: int  # MB that no job holds
     closed: str = ""
+    disk: int = 0  # MB that no job holds
+    swap: int = 0
 
 
 World = tuple[tuple[Ground, ...], tuple[tuple[str, int], ...]]
@@ -103,9 +106,15 @@ def memory_with_each(request: JobRequest) -> int:
     return 0 if takes_whole_nodes(request) else request.memory
 
 
+def held_of_each_node(request: JobRequest) -> tuple[int, int, int]:
+    """Return what a job holds of each node beside that: memory, disk and swap."""
+    held = NOTHING_HELD if takes_whole_nodes(request) else request.held
+    return held.memory, held.disk, held.swap
+
+
 def _units(request: JobRequest, node: Ground, count: int) -> int:
     """Return what so much of a node is worth; of a whole one, what its memory is enough for."""
-    room = min(count, node.memory // request.memory) if request.memory else count
+    room = min(count, (node.memory - request.held.memory) // request.memory) if request.memory else count
     return min(room, 1) if request.unit is UnitType.NODE else room
 
 
@@ -123,6 +132,9 @@ def _not_too_much(request: JobRequest, shares: Shares) -> bool:
 
 def _may_use(request: JobRequest, node: Ground, count: int) -> bool:
     facts, name = node.facts, node.facts.name.casefold()
+    held = request.held
+    if node.memory < held.memory or node.disk < held.disk or node.swap < held.swap:
+        return False
     asked = [each.casefold() for each in request.requested_nodes]
     if node.closed or node.owned or name in [each.casefold() for each in request.excluded_nodes]:
         return False

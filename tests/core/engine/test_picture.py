@@ -11,6 +11,7 @@ from worlds import ADA, ROOT, World
 
 from headnode.core.lifecycle import commands as c
 from headnode.core.model.errors import Refused
+from headnode.core.model.held import NOTHING_HELD, Held
 from headnode.core.model.job import Licence
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId, Seconds
@@ -121,6 +122,7 @@ def submitted(dice: random.Random, world: World) -> JobId:
         exclusive=dice.random() < 0.2,
         run_time=dice.choice((Seconds(60.0), Seconds(120.0), Seconds(float("inf")))),
         process_memory=dice.choice((None, None, None, 300)),
+        held=Held(memory=700) if size == 2 else NOTHING_HELD,
         licences=dice.choice(((), (), (Licence("x", 1),))),
     )
 

@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from headnode.core.formats.compute_cluster_xml import CCS, HPC, HPC_2008
+from headnode.core.model.held import Held
 from headnode.core.model.job import (
     Alternative,
     GroupEdge,
@@ -208,6 +209,7 @@ NEW_OF_JOBS = {
     "named_parents": st.lists(
         st.builds(NamedParent, names, st.booleans(), st.sampled_from(Condition)), max_size=2
     ).map(tuple),
+    "held": st.builds(Held, memory=counts, disk=counts, swap=counts),
     "holds": several,
     "end_by": st.none() | moments,
     "reservation": st.just("") | names,
@@ -249,6 +251,7 @@ def alternatives(spec: JobSpec) -> st.SearchStrategy[tuple[Alternative, ...]]:
         minimum_memory=amounts,
         maximum_memory=amounts,
         process_memory=amounts,
+        held=st.none() | st.builds(Held, memory=counts),
         needs=st.none() | needs,
         tasks=st.just(()) | st.lists(of_task, min_size=count, max_size=count).map(tuple),
     )

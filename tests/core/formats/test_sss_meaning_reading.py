@@ -16,6 +16,7 @@ from headnode.core.launching.recipe import argv_of
 from headnode.core.model.checks import check_runnable
 from headnode.core.model.dependencies import dependencies
 from headnode.core.model.errors import BadRequest
+from headnode.core.model.held import Held
 from headnode.core.model.job import Alternative, JobSpec, Licence, TaskAlternative, UnitType
 from headnode.core.model.limits import ResourceLimit
 from headnode.core.model.named_parents import NamedParent
@@ -91,7 +92,10 @@ def test_the_best_alternative_is_what_the_job_asks_for_and_the_others_follow_in_
         )
     )
     assert spec.minimum_memory == 2048
-    assert spec.alternatives == (Alternative(minimum_memory=1024), Alternative(minimum_memory=512))
+    assert spec.alternatives == tuple(
+        Alternative(minimum_memory=amount, held=Held(memory=amount)) for amount in (1024, 512)
+    )
+    assert spec.held == Held(memory=2048)
     assert "<Requested>" not in spec.extensions
 
 
@@ -124,9 +128,9 @@ def test_ways_of_the_job_and_of_its_task_groups_are_taken_together_best_sum_firs
     assert (spec.run_time, spec.tasks[0].needs.minimum_memory) == (60, 90)
     small = TaskAlternative(needs=NodeNeeds(minimum_memory=10))
     assert spec.alternatives == (
-        Alternative(tasks=(small,)),
+        Alternative(held=Held(memory=10), tasks=(small,)),
         Alternative(run_time=Seconds(600.0)),
-        Alternative(run_time=Seconds(600.0), tasks=(small,)),
+        Alternative(run_time=Seconds(600.0), held=Held(memory=10), tasks=(small,)),
     )
 
 

@@ -6,6 +6,7 @@ from math import inf
 
 import pytest
 
+from headnode.core.model.held import Held as OfNodes
 from headnode.core.model.job import JobRequest, Licence, NodeGroupOp, UnitType
 from headnode.core.scheduling.availability import Availability
 from headnode.core.scheduling.board import Board
@@ -35,6 +36,8 @@ REQUESTS = [
     asks(3, minutes=2, memory=4),
     asks(1, minutes=2, memory=8),
     asks(2, minutes=2, memory=4, exclusive=True),
+    asks(2, minutes=2, held=OfNodes(memory=6, disk=2)),
+    asks(3, minutes=1, memory=2, held=OfNodes(disk=3)),
     asks(2, minutes=2, required_nodes=("b",)),
     asks(2, minutes=2, required_nodes=("a", "c")),
     asks(2, minutes=2, requested_nodes=("b", "c")),
@@ -57,11 +60,11 @@ REQUESTS = [
     asks(1, 3, 2, parts=(part(1, 2, apart=True),)),
 ]
 NODES = [
-    node("a", 2, memory=8, groups=("g",)),
-    node("b", 2, memory=12, groups=("h",)),
+    node("a", 2, memory=8, disk=4, groups=("g",)),
+    node("b", 2, memory=12, disk=3, groups=("h",)),
     node("c", 1, memory=4, groups=("g", "h")),
 ]
-ALIKE = [node("a", 2, memory=8), node("b", 2, memory=8), node("c", 2, memory=8)]
+ALIKE = [node("a", 2, memory=8, disk=4), node("b", 2, memory=8, disk=4), node("c", 2, memory=8, disk=4)]
 
 
 def worlds(nodes: Sequence[NodeView]) -> Iterator[tuple[View, list[Booked]]]:
@@ -145,7 +148,7 @@ def test_what_was_taken_and_given_back_leaves_no_trace() -> None:
                 plain.board(NOW + start, NOW + start + end),
                 other.board(NOW + start, NOW + start + end),
             )
-            assert (one.free, one.memory, one.licences) == (two.free, two.memory, two.licences)
+            assert (one.free, one.amounts, one.licences) == (two.free, two.amounts, two.licences)
 
 
 def test_a_job_over_its_limit_is_expected_to_end_soon_but_not_now() -> None:
@@ -161,7 +164,7 @@ def booked_out(view: View, reserved: Sequence[Booked], requests: Sequence[JobReq
     needs = [need_of(each, terrain) for each in [*requests, *(request for request, _, _ in reserved)]]
     board = Board.now(terrain, view.nodes, {name: free for name, (_, free) in view.licences.items()})
     releases = [release_of(job, view.now, terrain) for job in view.running]
-    availability = Availability(view.now, board, Kinds(terrain, needs), releases, memory=True)
+    availability = Availability(view.now, board, Kinds(terrain, needs), releases, amounts=True)
     for request, minutes, where in reserved:
         start, piece = NOW + minutes * MINUTE, piece_of(view, request, where)
         assert availability.has_room(piece, start, start + request.run_time)

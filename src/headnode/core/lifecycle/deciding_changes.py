@@ -46,7 +46,7 @@ BY_CONFIGURING_WHEN_QUEUED = frozenset(
         "template", "name", "project", "run_time", "run_until_canceled", "fail_on_task_failure", "unit",
         "minimum", "maximum", "exclusive", "licences", "node_groups", "node_group_op", "minimum_memory",
         "minimum_processors_per_node", "requested_nodes", "order_by", "process_memory", "task_retry_limit",
-        "needs", "together", "resource_limits", "description",
+        "needs", "held", "together", "resource_limits", "description",
     }
 )  # fmt: skip
 WHEN_RUNNING = frozenset(

@@ -70,6 +70,7 @@ def _plain(spec: JobSpec) -> JobRequest:
         minimum_processors_per_node=spec.minimum_processors_per_node,
         maximum_processors_per_node=spec.maximum_processors_per_node,
         memory=spec.process_memory or 0,
+        held=spec.held,
         node_share=max((task.minimum for task in spec.tasks if task.exclusive), default=0),
         needs=spec.needs,
         reservation=spec.reservation.lower(),

@@ -6,6 +6,7 @@ from headnode.core.lifecycle.events import Place
 from headnode.core.lifecycle.records import Run, Suspension
 from headnode.core.lifecycle.requests import own_request
 from headnode.core.model.errors import Broken
+from headnode.core.model.held import NOTHING_HELD
 from headnode.core.model.job import JobRequest, JobSpec, NodeGroupOp, Part, UnitType
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.quantities import FOREVER, Seconds
@@ -26,7 +27,7 @@ def suspension_of(run: Run | None) -> Suspension:
 def request_to_resume(spec: JobSpec, suspension: Suspension) -> JobRequest:
     """Return the request of a suspended job that waits to go on: one part for each of its nodes.
 
-    It takes its licences again.  Its memory it never gave back: what stands still is in memory, too.
+    It takes its licences again.  Its memory, disk and swap it never gave back.
     """
     processors = sum(map(len, suspension.places.values()))
     left = FOREVER if suspension.left is None else suspension.left
@@ -50,6 +51,7 @@ def request_to_resume(spec: JobSpec, suspension: Suspension) -> JobRequest:
         minimum_processors_per_node=None,
         maximum_processors_per_node=None,
         memory=0,
+        held=NOTHING_HELD,
         node_share=0,
         needs=ANY_NODE,
         together=True,

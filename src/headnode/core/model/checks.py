@@ -140,6 +140,10 @@ def _check_nodes(spec: JobSpec) -> None:
                 "max-below-min", f"the maximum {what} {high} is below the minimum {low}", "raise the maximum"
             )
     check_positive("the estimated process memory", spec.process_memory)
+    for what in spec.held.__struct_fields__:
+        amount = getattr(spec.held, what)
+        if not 0 <= amount <= MOST_CODE:
+            refuse("held", f"{amount} MB of {what} held on each node is not possible", "write 0 or more MB")
     requested, excluded = set(spec.requested_nodes), set(spec.excluded_nodes)
     if requested and requested <= excluded:
         refuse("no-nodes-left", "every requested node is excluded too", "take some out of the excluded nodes")

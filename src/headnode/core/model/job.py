@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from headnode.core.model.held import NOTHING_HELD, Held
 from headnode.core.model.limits import ResourceLimit
 from headnode.core.model.named_parents import NamedParent
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
@@ -79,6 +80,7 @@ class Alternative(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     minimum_memory: int | None = None
     maximum_memory: int | None = None
     process_memory: int | None = None
+    held: Held | None = None
     needs: NodeNeeds | None = None
     tasks: tuple[TaskAlternative, ...] = ()  # one for each task, or none
 
@@ -114,6 +116,7 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     minimum_processors_per_node: int | None = None
     maximum_processors_per_node: int | None = None
     process_memory: int | None = None  # estimated, for each process; MB
+    held: Held = NOTHING_HELD  # of each node it runs on, while it runs
     needs: NodeNeeds = ANY_NODE  # of every node of the job, beside what stands above
     together: bool = False  # gang: all instances of all tasks start at once, each task on nodes it asks for
     alternatives: tuple[Alternative, ...] = ()  # tried in this order after what the job itself asks for
@@ -193,6 +196,7 @@ class JobRequest(msgspec.Struct, frozen=True, gc=False):
     maximum_processors_per_node: int | None
     node_share: int = 0  # largest minimum of an exclusive task that must own whole nodes; 0: none
     memory: int = 0  # MB that the job holds with each of its processors; 0: it is not counted
+    held: Held = NOTHING_HELD  # what it holds of each node beside that
     start_at_maximum: bool = False  # False: any number from minimum to maximum will do
     needs: NodeNeeds = ANY_NODE
     together: bool = False  # `parts` has one part for each task, and all are held at once

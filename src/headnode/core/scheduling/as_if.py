@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from headnode.core.model.job import JobRequest
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.scheduling.decision import Shares, Start
-from headnode.core.scheduling.need import memory_of
+from headnode.core.scheduling.need import held_with
 from headnode.core.scheduling.terrain import Ground
 from headnode.core.scheduling.view import NodeView, RunningJob, Turn, View, WaitingClass
 
@@ -47,11 +47,10 @@ def given_up(view: View, gifts: Mapping[JobId, Shares]) -> View:
 
 def _freed(node: NodeView, job: RunningJob, count: int, *, gone: bool) -> NodeView:
     return replace(
-        node,
+        held_with(node, job.request, -count, first=gone),
         free=node.free + count,
         jobs=node.jobs - gone,
         exclusive_to=None if gone and node.exclusive_to == job.job else node.exclusive_to,
-        memory_held=node.memory_held - count * memory_of(job.request),
     )
 
 
@@ -71,11 +70,10 @@ def started(view: View, starts: Sequence[Start]) -> View:
         request = whole.option(start.option)
         for node, count in start.allocation:
             nodes[node] = replace(
-                nodes[node],
+                held_with(nodes[node], request, count, first=True),
                 free=nodes[node].free - count,
                 jobs=nodes[node].jobs + 1,
                 exclusive_to=start.job if request.exclusive else nodes[node].exclusive_to,
-                memory_held=nodes[node].memory_held + count * memory_of(request),
             )
         held = sum(count for _, count in start.allocation)
         for wish in request.licences:
@@ -96,6 +94,8 @@ def only_what_is_free(then: View, now: View) -> View:
             jobs=max(node.jobs, now.nodes[name].jobs),
             exclusive_to=now.nodes[name].exclusive_to or node.exclusive_to,
             memory_held=max(node.memory_held, now.nodes[name].memory_held),
+            disk_held=max(node.disk_held, now.nodes[name].disk_held),
+            swap_held=max(node.swap_held, now.nodes[name].swap_held),
         )
         for name, node in then.nodes.items()
     }

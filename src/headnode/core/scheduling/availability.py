@@ -15,7 +15,7 @@ from typing import NamedTuple
 from headnode.core.model.job import UnitType
 from headnode.core.model.quantities import Instant
 from headnode.core.scheduling import returns
-from headnode.core.scheduling.board import Board, Fit, Piece
+from headnode.core.scheduling.board import Board, Fit, Piece, amounts_of
 from headnode.core.scheduling.future import Release
 from headnode.core.scheduling.kinds import Kind, Kinds
 from headnode.core.scheduling.need import Need, later
@@ -50,17 +50,17 @@ class Availability:
     """
 
     def __init__(
-        self, now: Instant, board: Board, kinds: Kinds, releases: Sequence[Release], *, memory: bool
+        self, now: Instant, board: Board, kinds: Kinds, releases: Sequence[Release], *, amounts: bool
     ) -> None:
         self._now, self._board, self._kinds = now, board, kinds
         self._kinds_in: dict[int, list[list[int]]] = {}  # of each alternative, by rules
         due = [each if each.at > now else each._replace(at=Instant(now + OVERDUE)) for each in releases]
-        counted = [node for kind in kinds.all for node in kind.nodes] if memory else []
+        counted = [node for kind in kinds.all for node in kind.nodes] if amounts else []
         self._free = returns.processors_or_nodes(now, board, kinds, due)
         for kind, profile in zip(kinds.all, self._free, strict=True):
             if board.terrain.open_for[kind.nodes[0]] < inf:  # so for all of a kind
                 profile.close(now + board.terrain.open_for[kind.nodes[0]])
-        self._memory = returns.memory(now, board, counted, due)
+        self._amounts = returns.amounts(now, board, counted, due)
         self._licences = returns.licences(now, board, due)
         self._total = returns.total(now, kinds, self._free)
         self._seen: dict[tuple[tuple[str, ...], int], Profile] = {}  # by who is welcome, of reserved kinds
@@ -126,11 +126,12 @@ class Availability:
             elif count > 0:
                 _spread(kind, count, free, real if now else None)
         holders = [int(left < size) for left, size in zip(free, terrain.processors, strict=True)]
-        memory = list(real.memory) if now else [facts.memory for facts in terrain.facts]
-        for node, room in self._memory.items():
-            memory[node] = room.least(start, end)
+        amounts = (real.memory[:], real.disk[:], real.swap[:]) if now else amounts_of(terrain)
+        for left, rooms in zip(amounts, self._amounts, strict=True):
+            for node, room in rooms.items():
+                left[node] = room.least(start, end)
         licences = {feature: stairs.least(start, end) for feature, stairs in self._licences.items()}
-        return Board(terrain, free, real.jobs if now else holders, [False] * len(free), memory, licences)
+        return Board(terrain, free, real.jobs if now else holders, [False] * len(free), amounts, licences)
 
     def has_room(self, piece: Piece, start: float, end: float) -> bool:
         """Return whether so much is free all the time between two instants, kind by kind."""
@@ -169,8 +170,10 @@ class Availability:
     def _beside(self, piece: Piece) -> list[tuple[Profile, int]]:
         """Return what a piece takes of what is not counted by kinds."""
         parts = [(self._total, sum([processors for _, processors in piece.fit]))]
-        if piece.memory and self._memory:
-            parts += [(self._memory[node], processors * piece.memory) for node, processors in piece.fit]
+        if (piece.memory or piece.held) and self._amounts[0]:
+            for node, processors in piece.fit:
+                each = zip(self._amounts, piece.of_node(processors), strict=True)
+                parts += [(rooms[node], amount) for rooms, amount in each if amount]
         wished = piece.licences.items()
         return parts + [(self._licences[name], count) for name, count in wished if name in self._licences]
 

@@ -3,11 +3,16 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from headnode.core.model.held import NOTHING_HELD, Held
 from headnode.core.scheduling.terrain import Terrain
 from headnode.core.scheduling.view import NodeView
 
 Fit = tuple[tuple[int, int], ...]
 """Numbers of nodes with the processors taken on each, in the order they were taken."""
+
+
+Amounts = tuple[int, int, int]
+"""MB of memory, disk and swap of one node."""
 
 
 class Divided(tuple[tuple[int, int], ...]):
@@ -30,15 +35,21 @@ class Piece(NamedTuple):
     exclusive: bool
     licences: Mapping[str, int]
     memory: int = 0  # MB that it holds with each processor
+    held: Held = NOTHING_HELD  # and of each node, whatever it has there
+
+    def of_node(self, processors: int) -> Amounts:
+        """Return what it holds of a node on which it has so many processors."""
+        held = self.held
+        return processors * self.memory + held.memory, held.disk, held.swap
 
 
 class Board:
-    """Free processors and memory, holders and sole ownership for each node; free licences by feature.
+    """Free processors and amounts, holders and sole ownership for each node; free licences by feature.
 
     Features that the cluster does not count are not on the board: a job may use any number of them.
     """
 
-    __slots__ = ("free", "jobs", "licences", "memory", "owned", "terrain")
+    __slots__ = ("disk", "free", "jobs", "licences", "memory", "owned", "swap", "terrain")
 
     def __init__(
         self,
@@ -46,11 +57,17 @@ class Board:
         free: list[int],
         jobs: list[int],
         owned: list[bool],
-        memory: list[int],
+        amounts: tuple[list[int], list[int], list[int]],
         licences: dict[str, int],
     ) -> None:
         self.terrain, self.free, self.jobs, self.owned = terrain, free, jobs, owned
-        self.memory, self.licences = memory, licences
+        self.memory, self.disk, self.swap = amounts
+        self.licences = licences
+
+    @property
+    def amounts(self) -> tuple[list[int], list[int], list[int]]:
+        """What is free of memory, disk and swap of each node, in MB."""
+        return self.memory, self.disk, self.swap
 
     @classmethod
     def now(cls, terrain: Terrain, nodes: Mapping[str, NodeView], licences: Mapping[str, int]) -> "Board":
@@ -60,7 +77,11 @@ class Board:
             [node.free for node in nodes.values()],
             [node.jobs for node in nodes.values()],
             [node.exclusive_to is not None for node in nodes.values()],
-            [node.facts.memory - node.memory_held for node in nodes.values()],
+            (
+                [node.facts.memory - node.memory_held for node in nodes.values()],
+                [node.facts.disk - node.disk_held for node in nodes.values()],
+                [node.facts.swap - node.swap_held for node in nodes.values()],
+            ),
             dict(licences),
         )
 
@@ -73,15 +94,14 @@ class Board:
             list(terrain.processors),
             [0] * nothing,
             [False] * nothing,
-            [node.memory for node in terrain.facts],
+            amounts_of(terrain),
             dict(licences),
         )
 
     def copy(self) -> "Board":
         """Return a board of its own that looks the same."""
-        return Board(
-            self.terrain, self.free[:], self.jobs[:], self.owned[:], self.memory[:], self.licences.copy()
-        )
+        amounts = self.memory[:], self.disk[:], self.swap[:]
+        return Board(self.terrain, self.free[:], self.jobs[:], self.owned[:], amounts, self.licences.copy())
 
     def looks_like(self, other: "Board") -> bool:
         """Return whether the same is free on both, of the same nodes."""
@@ -90,13 +110,27 @@ class Board:
             and self.free == other.free
             and self.jobs == other.jobs
             and self.owned == other.owned
-            and self.memory == other.memory
+            and self.amounts == other.amounts
             and self.licences == other.licences
         )
 
     def is_idle(self, number: int) -> bool:
         """Return whether no job holds anything of the node."""
         return self.free[number] == self.terrain.processors[number] and not self.jobs[number]
+
+    def has(self, number: int, held: Held) -> bool:
+        """Return whether so much of the node is free."""
+        return (
+            self.memory[number] >= held.memory
+            and self.disk[number] >= held.disk
+            and self.swap[number] >= held.swap
+        )
+
+    def give(self, number: int, held: Held, sign: int) -> None:
+        """Give back what a job holds of a node beside processors, or with a negative sign take it."""
+        self.memory[number] += sign * held.memory
+        self.disk[number] += sign * held.disk
+        self.swap[number] += sign * held.swap
 
     def put(self, piece: Piece) -> None:
         """Let a job hold the piece."""
@@ -111,8 +145,16 @@ class Board:
             self.free[number] -= sign * processors
             self.jobs[number] += sign
             self.memory[number] -= sign * processors * piece.memory
+            if piece.held:
+                self.give(number, piece.held, -sign)
             if piece.exclusive:
                 self.owned[number] = sign > 0
         for feature, amount in piece.licences.items():
             if feature in self.licences:
                 self.licences[feature] -= sign * amount
+
+
+def amounts_of(terrain: Terrain) -> tuple[list[int], list[int], list[int]]:
+    """Return the memory, disk and swap that each node has in all, in MB."""
+    facts = terrain.facts
+    return [node.memory for node in facts], [node.disk for node in facts], [node.swap for node in facts]

@@ -67,7 +67,9 @@ class _Pass:
         needs, view = self._wishes.needs, self._view
         releases = releases_of(view, self._terrain)
         kinds = Kinds(self._terrain, needs)
-        return Availability(view.now, self._board, kinds, releases, memory=any(n.memory for n in needs))
+        return Availability(
+            view.now, self._board, kinds, releases, amounts=any(n.memory or n.held for n in needs)
+        )
 
     def plan(self) -> Plan:
         """Decide about every wish in turn."""

@@ -12,7 +12,7 @@ from headnode.core.model.job import JobRequest
 from headnode.core.model.quantities import JobId
 from headnode.core.scheduling.board import Board
 from headnode.core.scheduling.decision import Plan, Reason, Shares, Why
-from headnode.core.scheduling.need import memory_of, need_of
+from headnode.core.scheduling.need import held_with, need_of
 from headnode.core.scheduling.reasons import node_by_node
 from headnode.core.scheduling.terrain import Terrain
 from headnode.core.scheduling.view import NodeView, Turn, View
@@ -52,10 +52,12 @@ def _nodes_after(view: View, plan: Plan) -> dict[str, NodeView]:
     """Return the nodes as the plan leaves them."""
     nodes = dict(view.nodes)
     known = {name.casefold(): name for name in nodes}
+    grown = {grow.job for grow in plan.grows}
     for job, request, allocation in _given(view, plan):
         for name, taken in allocation:
             own = known[name.casefold()]
-            nodes[own] = _held(nodes[own], job, request, taken)
+            held = held_with(nodes[own], request, taken, first=job not in grown)
+            nodes[own] = _held(held, job, request, taken)
     return nodes
 
 
@@ -65,7 +67,6 @@ def _held(node: NodeView, job: JobId, request: JobRequest, taken: int) -> NodeVi
         free=node.free - taken,
         jobs=node.jobs + 1,
         exclusive_to=job if request.exclusive else node.exclusive_to,
-        memory_held=node.memory_held + taken * memory_of(request),
     )
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from headnode.core.model.job import UnitType
 from headnode.core.model.quantities import NEVER, Instant
 from headnode.core.scheduling.board import Board, Piece
-from headnode.core.scheduling.need import Need, later, licence_wishes, licences_of, memory_of
+from headnode.core.scheduling.need import Need, held_of, later, licence_wishes, licences_of, memory_of
 from headnode.core.scheduling.placement import fewest, fit
 from headnode.core.scheduling.reserved_times import instants_of
 from headnode.core.scheduling.terrain import Terrain
@@ -56,6 +56,7 @@ def _worked_out(running: RunningJob, terrain: Terrain) -> Release:
         running.request.exclusive,
         licences_of(*licence_wishes(running.request), ((0, total),)),
         memory_of(running.request),
+        held_of(running.request),
     )
     return release(running.end, running.job, piece)
 

@@ -86,18 +86,20 @@ def _parts(shares: Shares, board: Board) -> tuple[_Part, ...]:
 
 def _is_free(need: Need, part: _Part, board: Board) -> bool:
     number, count = part
-    if board.owned[number] or not 0 < count <= board.free[number]:
+    if board.owned[number] or not 0 < count <= board.free[number] or not board.has(number, need.held):
         return False
     if need.whole:
         alone = count == board.terrain.processors[number] and board.is_idle(number)
         return alone and _units(need, part, board) > 0
-    return count * need.memory <= board.memory[number]
+    return count * need.memory <= board.memory[number] - need.held.memory
 
 
 def _units(need: Need, part: _Part, board: Board) -> int:
     """Return what a part is worth; of a whole node, what its memory is enough for."""
     number, count = part
-    room = min(count, board.memory[number] // need.memory) if need.memory else count
+    room = count
+    if need.memory:
+        room = min(count, (board.memory[number] - need.held.memory) // need.memory)
     if need.unit is UnitType.NODE:
         return min(room, 1)
     if need.unit is UnitType.SOCKET:

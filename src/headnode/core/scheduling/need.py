@@ -4,8 +4,12 @@ from collections.abc import Iterable, Mapping
 from math import inf
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
+from headnode.core.model.held import NOTHING_HELD, Held
 from headnode.core.model.job import JobRequest, NodeGroupOp, Part, UnitType
 from headnode.core.scheduling.board import Board, Fit, Piece
+from headnode.core.scheduling.node_view import NodeView
 from headnode.core.scheduling.reserved_times import Access
 from headnode.core.scheduling.terrain import Order, Terrain
 from headnode.core.scheduling.view import RunningJob
@@ -47,6 +51,7 @@ class Need(NamedTuple):
     fixed: Mapping[str, int]  # licences, whatever the size
     each: frozenset[str]  # licences for every processor
     memory: int  # MB with every processor; 0: not counted
+    held: Held  # MB of every node, whatever number of its processors
     rules: int  # needs of one number have the same alternatives; -1: these are for this need alone
     parts: tuple[PartNeed, ...] = ()
     ceiling: int = 0  # of what parts may need that share what the job holds, where nodes are not taken whole
@@ -57,7 +62,7 @@ class Need(NamedTuple):
     @property
     def counted(self) -> bool:
         """Whether it only matters how much there is of equal nodes, not on which of them it is."""
-        return not (self.single or self.share or self.required or self.memory) and all(
+        return not (self.single or self.share or self.required or self.memory or self.held) and all(
             self.whole or not (part.apart or part.whole or part.size != 1) for part in self.parts
         )
 
@@ -72,7 +77,8 @@ class Need(NamedTuple):
 
     def piece(self, fit: Fit) -> Piece:
         """Return what a job of this need holds with these processors; sole owners need not count memory."""
-        return Piece(fit, self.exclusive, self.licences(fit), 0 if self.whole else self.memory)
+        memory, held = (0, NOTHING_HELD) if self.whole else (self.memory, self.held)
+        return Piece(fit, self.exclusive, self.licences(fit), memory, held)
 
 
 def need_of(request: JobRequest, terrain: Terrain) -> Need:
@@ -111,6 +117,7 @@ def _worked_out(request: JobRequest, terrain: Terrain) -> Need:
         fixed=fixed,
         each=each,
         memory=request.memory,
+        held=request.held,
         rules=terrain.rules(request),
         parts=parts,
         ceiling=most,
@@ -174,7 +181,8 @@ def _part_worked_out(part: Part, terrain: Terrain) -> PartNeed:
 def growth_of(running: RunningJob, terrain: Terrain) -> Need | None:
     """Return what a running job may still get, or None when it wants nothing, has its maximum, or is a gang.
 
-    The new nodes obey the rules the first ones obeyed: the same single node, the same uniform group.
+    The new nodes obey the rules the first ones obeyed: the same single node, the same uniform group.  A job
+    that holds memory, disk or swap of its nodes grows on those, where it holds no more for that.
     """
     request = running.request
     if request.together:
@@ -187,7 +195,7 @@ def growth_of(running: RunningJob, terrain: Terrain) -> Need | None:
     alternatives = terrain.alternatives(request)
     if request.node_groups and request.node_group_op is NodeGroupOp.UNIFORM:
         alternatives = tuple(order for order in alternatives if mine <= set(order))
-    if request.single_node:
+    if request.single_node or request.held:
         alternatives = tuple(tuple(sorted(mine.intersection(order))) for order in alternatives)
     return need_of(request, terrain)._replace(
         minimum=1,
@@ -196,6 +204,7 @@ def growth_of(running: RunningJob, terrain: Terrain) -> Need | None:
         share=0,
         required=frozenset(),
         impossible=False,
+        held=NOTHING_HELD,
         alternatives=alternatives,
         fixed={},
         rules=-1,
@@ -227,6 +236,29 @@ def processors_for(need: Need, number: int, units: int, board: Board) -> int:
 def memory_of(request: JobRequest) -> int:
     """Return how much memory a job holds with each processor, in MB; sole owners of nodes need not count."""
     return 0 if request.exclusive or request.unit is UnitType.NODE else request.memory
+
+
+def held_with(node: NodeView, request: JobRequest, processors: int, *, first: bool) -> NodeView:
+    """Return a node of which a job holds so many processors more, and what goes with them.
+
+    `first`: it comes to the node, or with a negative number leaves it; else it has others there.  Processors,
+    jobs and owners stay as they are.
+    """
+    memory, held = memory_of(request), held_of(request)
+    if not memory and not held:
+        return node
+    sign = first if processors > 0 else -first
+    return replace(
+        node,
+        memory_held=node.memory_held + processors * memory + sign * held.memory,
+        disk_held=node.disk_held + sign * held.disk,
+        swap_held=node.swap_held + sign * held.swap,
+    )
+
+
+def held_of(request: JobRequest) -> Held:
+    """Return what a job holds of each node; sole owners of nodes need not count."""
+    return NOTHING_HELD if request.exclusive or request.unit is UnitType.NODE else request.held
 
 
 def licence_wishes(request: JobRequest) -> tuple[dict[str, int], frozenset[str]]:

@@ -29,3 +29,5 @@ class NodeView(msgspec.Struct, frozen=True, gc=False):
     memory_held: int = 0  # MB of its memory that jobs hold
     open_for: float = inf  # seconds from now until it closes; what may run longer does not start there
     reserved: tuple[Reserved, ...] = ()  # in the order in which they begin
+    disk_held: int = 0  # MB
+    swap_held: int = 0  # MB

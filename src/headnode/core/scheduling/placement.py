@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from math import inf
 
+from headnode.core.model.held import NOTHING_HELD
 from headnode.core.model.job import JobRequest, UnitType
 from headnode.core.model.quantities import JobId
 from headnode.core.scheduling.board import Board, Divided, Fit
@@ -114,6 +115,8 @@ def fewest(need: Need) -> Need:
 
 def offers(need: Need, board: Board, order: Order) -> list[Offer]:
     """Return which nodes have something for this need now, and how many units of it."""
+    if need.held:
+        order = tuple([number for number in order if board.has(number, need.held)])
     if need.memory:
         return _offers_with_memory(need, board, order)
     free, jobs, owned, size = board.free, board.jobs, board.owned, board.terrain.processors
@@ -130,9 +133,9 @@ def _offers_with_memory(need: Need, board: Board, order: Order) -> list[Offer]:
     """Return what nodes have processors and memory for; a whole node is only worth what its memory allows."""
     terrain, found = board.terrain, []
     units = terrain.units[need.unit]
-    for number, _ in offers(need._replace(memory=0), board, order):
+    for number, _ in offers(need._replace(memory=0, held=NOTHING_HELD), board, order):
         size = terrain.processors[number]
-        room = min(board.free[number], board.memory[number] // need.memory)
+        room = min(board.free[number], (board.memory[number] - need.held.memory) // need.memory)
         worth = min(room, 1) if need.unit is UnitType.NODE else room * units[number] // size
         if worth > 0:
             found.append((number, worth))

@@ -218,9 +218,24 @@ def _busy(need: Need, board: Board, number: int) -> str:
         return f"has {counted(board.jobs[number], 'job')} on it, and this job wants nodes of its own"
     if need.memory and 0 <= board.memory[number] < need.memory:
         return f"has {board.memory[number]} MB of memory free; the job wants {need.memory} for each processor"
+    lacking = _lacking(need, board, number)
+    if lacking:
+        return lacking
     if board.free[number] > 0:
         return f"has {counted(board.free[number], 'processor')} free, which is not a whole {need.unit}"
     return f"has none of its {counted(board.terrain.processors[number], 'processor')} free"
+
+
+def _lacking(need: Need, board: Board, number: int) -> str:
+    """Return of what a node has too little free, among what the job would hold of it; "" when of nothing."""
+    held = need.held
+    for what, free, wanted in zip(
+        ("memory", "disk", "swap"), board.amounts, (held.memory, held.disk, held.swap), strict=True
+    ):
+        if free[number] < wanted:
+            left = max(0, free[number])
+            return f"has {left} MB of {what} that no job holds; the job holds {wanted} MB of each node"
+    return ""
 
 
 def _node(terrain: Terrain, number: int, text: str) -> Reason:

@@ -34,14 +34,20 @@ def total(now: float, kinds: Kinds, profiles: Sequence[Profile]) -> Profile:
     return _rising(now, free, changes)
 
 
-def memory(now: float, board: Board, nodes: Iterable[int], releases: Sequence[Release]) -> dict[int, Profile]:
-    """Return for each of the nodes what is free of its memory, in MB."""
-    returns: dict[int, Returns] = {node: [] for node in nodes}
+def amounts(
+    now: float, board: Board, nodes: Iterable[int], releases: Sequence[Release]
+) -> list[dict[int, Profile]]:
+    """Return for memory, disk and swap what is free of each of the nodes, in MB."""
+    returns: list[dict[int, Returns]] = [{node: [] for node in nodes} for _ in board.amounts]
     for at, _, _, piece in releases:
-        for node, processors in piece.fit if piece.memory else ():
-            if node in returns:
-                returns[node].append((at, processors * piece.memory))
-    return {node: _rising(now, board.memory[node], back) for node, back in returns.items()}
+        for node, processors in piece.fit if piece.memory or piece.held else ():
+            for back, amount in zip(returns, piece.of_node(processors), strict=True):
+                if amount and node in back:
+                    back[node].append((at, amount))
+    return [
+        {node: _rising(now, free[node], each) for node, each in back.items()}
+        for free, back in zip(board.amounts, returns, strict=True)
+    ]
 
 
 def licences(now: float, board: Board, releases: Sequence[Release]) -> dict[str, Profile]:

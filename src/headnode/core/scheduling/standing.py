@@ -298,7 +298,11 @@ def _beside(now: Board, promise: Promise) -> Board:
         [free if free > 0 else 0 for free in map(min, now.free, then.free)],
         now.jobs,
         now.owned,
-        list(map(min, now.memory, then.memory)),
+        (
+            list(map(min, now.memory, then.memory)),
+            list(map(min, now.disk, then.disk)),
+            list(map(min, now.swap, then.swap)),
+        ),
         {name: int(min(free, then.licences.get(name, inf))) for name, free in now.licences.items()},
     )
 

@@ -1,5 +1,6 @@
 """Every key of the native form, in the order in which files are written."""
 
+from headnode.core.formats.native_form.held_values import HELD
 from headnode.core.formats.native_form.named_jobs import NAMED_JOBS
 from headnode.core.formats.native_form.node_values import FEATURES, SPEED
 from headnode.core.formats.native_form.process_values import DISTRIBUTION, LIMITS
@@ -162,6 +163,12 @@ JOB_ROWS = by_key(
         example="4 GB",
     ),
     Row(key="process_memory", value=MEMORY, help="memory each process will need"),
+    Row(
+        key="held",
+        value=HELD,
+        help="memory, disk and swap of each node that no other job is given while this one runs",
+        example={"memory": "20 GB"},
+    ),
     *_needs("the job"),
     Row(key="order_by", value=ORDER, help="which nodes first", example=["memory", "-speed"]),
     Row(key="licences", value=LICENCES, help="licences of the cluster", example={"solver": 2}),
@@ -300,7 +307,7 @@ TASK_ROWS = by_key(
 ALTERNATIVE_ROWS = by_key(
     *(JOB_ROWS[key] for key in SIZES),
     *(JOB_ROWS[key] for key in ("run_time", "exclusive", "single_node", "requested_nodes", "excluded_nodes")),
-    *(JOB_ROWS[key] for key in ("node_groups", "memory_per_node", "process_memory", "licences")),
+    *(JOB_ROWS[key] for key in ("node_groups", "memory_per_node", "process_memory", "held", "licences")),
     *_needs("the job"),
 )
 """Keys of an alternative of the job; a key that is not there is as in the job."""

@@ -230,4 +230,12 @@ def _kind(lender: Lender) -> tuple[object, ...]:
     need = lender.need
     if need.single or len(need.alternatives) != 1:
         return (lender.job,)
-    return (need.rules, need.unit, need.whole, need.memory, tuple(sorted(need.each)), lender.sharer.lasting)
+    return (
+        need.rules,
+        need.unit,
+        need.whole,
+        need.memory,
+        need.held,
+        tuple(sorted(need.each)),
+        lender.sharer.lasting,
+    )

@@ -124,6 +124,8 @@ class Lending:
                 board.licences[feature] += sign * spare.processors
         if (before >= lender.holds[node]) != (after >= lender.holds[node]):
             board.jobs[node] -= sign
+            if lender.need.held and not lender.need.whole:
+                board.give(node, lender.need.held, sign)
             if lender.need.exclusive:
                 board.owned[node] = sign < 0
 
@@ -250,7 +252,8 @@ class Lending:
         memory = 0 if need.whole else need.memory
         return (
             board.free[node] >= processors
-            and board.memory[node] >= processors * memory
+            and board.has(node, need.held)
+            and board.memory[node] - need.held.memory >= processors * memory
             and not board.owned[node]
         )
 

@@ -196,6 +196,8 @@ def _with_board(view: View, board: Board, changed: Iterable[int]) -> dict[str, N
             jobs=board.jobs[number],
             exclusive_to=seen.exclusive_to if board.owned[number] else None,
             memory_held=seen.facts.memory - board.memory[number],
+            disk_held=seen.facts.disk - board.disk[number],
+            swap_held=seen.facts.swap - board.swap[number],
         )
     return nodes
 

@@ -13,7 +13,8 @@ from headnode.core.formats.sss.meaning.findings import Findings
 from headnode.core.formats.sss.meaning.losses import Texts
 from headnode.core.formats.sss.meaning.simple import span
 from headnode.core.formats.sss.meaning.sizes_back import of_task, sized
-from headnode.core.formats.sss.meaning.wishes import NOTHING, OF_NODES, Wishes, says
+from headnode.core.formats.sss.meaning.wishes import CONSUMED, NOTHING, OF_NODES, Wishes, says
+from headnode.core.model.held import Held
 from headnode.core.model.job import JobSpec, NodeGroupOp
 from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.patterns import matching
@@ -26,10 +27,12 @@ def scopes_of(
     spec: JobSpec, tasks: tuple[TaskSpec, ...], findings: Findings, *, alone: bool
 ) -> tuple[Wishes, ...]:
     """Return what the job asks for, and then what each task does that has a task group of its own."""
-    job = _possible(_of_job(spec, sized(spec, tasks, findings, alone=alone), findings), "job", findings)
+    job = _of_job(spec, sized(spec, tasks, findings, alone=alone), findings)
+    own = [] if alone else [_of_task(spec, task, number, findings) for number, task in enumerate(tasks, 1)]
+    job = _possible(_with_held(spec, job, own), "job", findings)
     if alone:
+        _tell_held(spec, (job,), findings)
         return (job,)
-    own = [_of_task(spec, task, number, findings) for number, task in enumerate(tasks, 1)]
     for name, fields in OF_NODES.items():
         if says(job, fields) and any(says(one, fields) for one in own):
             own = [_both(job, one, fields, findings) for one in own]
@@ -38,7 +41,36 @@ def scopes_of(
                 what = f"{field}: what job and tasks ask for of {name}, is said of each task"
                 findings.add(Kind.TRANSLATED, "job", what)
     tasks_own = (_possible(one, f"task {number}", findings) for number, one in enumerate(own, 1))
-    return (job, *tasks_own)
+    found = (job, *tasks_own)
+    _tell_held(spec, found, findings)
+    return found
+
+
+def _with_held(spec: JobSpec, job: Wishes, tasks: Sequence[Wishes]) -> Wishes:
+    """Return what the job asks for with what it holds of a node, unless its tasks say what they need."""
+    more = {
+        field: getattr(spec.held, name)
+        for name, field in CONSUMED.items()
+        if getattr(spec.held, name) > (getattr(job, field) or 0)
+        and not any(says(one, (field,)) for one in tasks)
+    }
+    return replace(job, **more) if more else job
+
+
+def _tell_held(spec: JobSpec, scopes: Sequence[Wishes], findings: Findings) -> None:
+    """Tell what is held otherwise: in SSS all that is asked for of a node is held."""
+    most = {name: max(getattr(one, field) or 0 for one in scopes) for name, field in CONSUMED.items()}
+    back = Held(**most)
+    if back != spec.held:
+        what = "held: the job holds all memory, disk and swap that it asks for of a node"
+        findings.add(Kind.APPROXIMATED, "job", what)
+    moved = (
+        ("minimum_memory", max(spec.minimum_memory or 0, spec.needs.minimum_memory) < spec.held.memory),
+        ("needs", spec.needs.minimum_disk < spec.held.disk or spec.needs.minimum_swap < spec.held.swap),
+    )
+    for field, is_moved in moved:
+        if is_moved:
+            findings.add(Kind.TRANSLATED, "job", f"{field}: every node must have what the job holds of it")
 
 
 def _possible(wishes: Wishes, where: str, findings: Findings) -> Wishes:

@@ -20,6 +20,7 @@ from headnode.core.formats.sss.meaning.keeping import DESCRIPTION, FIELD, kept_j
 from headnode.core.formats.sss.meaning.limits import limits_back
 from headnode.core.formats.sss.meaning.links import dependency
 from headnode.core.formats.sss.meaning.losses import Texts, tell_losses
+from headnode.core.formats.sss.meaning.options import NO_MEMORY
 from headnode.core.formats.sss.meaning.placing import distribution_back
 from headnode.core.formats.sss.meaning.simple import environment, ordered, own_words
 from headnode.core.formats.sss.meaning.sizes_back import is_plain, placed, sized_by_task
@@ -143,7 +144,7 @@ class _Writer:
         tell_losses(spec, findings)
         tasks = tuple(self._runnable())
         kept = kept_job(_own_extensions(spec), "job", findings)
-        variants = [chosen(spec, option) for option in range(len(spec.alternatives) + 1)]
+        variants = [spec, *(_variant(spec, option) for option in range(1, len(spec.alternatives) + 1))]
         alone = all(is_plain(one, _written(one)) for one in variants)
         sized = [sized_by_task(one, _written(one)) for one in variants] if spec.alternatives else []
         if sized and not alone and all(is_plain(one, _written(one)) for one in sized):
@@ -266,6 +267,14 @@ class _Writer:
             kept = [one for one in kept if one.name != "Id"]
             kept.append(Property(name="Id", value=identifier or NEW))
         return [*derived, *kept]
+
+
+def _variant(spec: JobSpec, option: int) -> JobSpec:
+    """Return the job with an alternative that does not ask for 1 MB of memory, which every node has."""
+    found = chosen(spec, option)
+    if spec.alternatives[option - 1].minimum_memory != NO_MEMORY:
+        return found
+    return replace(found, minimum_memory=None)
 
 
 def _own_extensions(spec: JobSpec) -> dict[str, str]:

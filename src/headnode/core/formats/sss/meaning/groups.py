@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from headnode.core.formats.fidelity import Kind
 from headnode.core.formats.sss.meaning.sizes import Part, Tell
-from headnode.core.formats.sss.meaning.wishes import NOTHING, OF_NODES, Said
+from headnode.core.formats.sss.meaning.wishes import CONSUMED, NOTHING, OF_NODES, Said, Wishes
+from headnode.core.model.held import NOTHING_HELD, Held
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 
 
@@ -33,6 +34,7 @@ def grouped(job: Said, parts: Sequence[Part], tell: Tell) -> Grouped:
         tell(Kind.TRANSLATED, "job", "Partition: a node group of that name must exist")
     if "most_memory" in apart:
         fields["maximum_memory"] = _most_memory(parts, tell)
+    fields["held"] = _held(job.wishes, parts, apart, tell)
     return Grouped(fields, tuple(tasks))
 
 
@@ -85,6 +87,20 @@ def _of_job(said: Said, apart: Set[str]) -> dict[str, Any]:
         "node_groups": (wishes.partition,) if wishes.partition else (),
         "needs": _needs_of(said, _OTHER_NEEDS - apart),
     }
+
+
+def _held(job: Wishes, parts: Sequence[Part], apart: Set[str], tell: Tell) -> Held:
+    """Return what the job holds of each node: the most that one of its task groups asks for."""
+    amounts: dict[str, int] = {}
+    for name, field in CONSUMED.items():
+        asked = [part.asked.wishes for part in parts] if field in apart else [job]
+        found = {getattr(wishes, field) or 0 for wishes in asked}
+        amounts[name] = max(found, default=0)
+        if len(found) > 1:
+            most = f"{amounts[name]} MB of each node, the most that a task group asks for"
+            what = f"{name.capitalize()}: the job holds {most}"
+            tell(Kind.APPROXIMATED, "job", what)
+    return Held(**amounts) if any(amounts.values()) else NOTHING_HELD
 
 
 def _most_memory(parts: Sequence[Part], tell: Tell) -> int | None:

@@ -56,8 +56,11 @@ class Meaning(NamedTuple):
 
 _OF_JOB = [name for name in Alternative.__struct_fields__ if name != "tasks"]
 _OF_TASK = TaskAlternative.__struct_fields__
+NO_MEMORY = 1
+"""MB that every node has: an alternative says so where it does not ask for memory, and the job does."""
+
 _UNSAID = {
-    "minimum_memory": 1,
+    "minimum_memory": NO_MEMORY,
     "maximum_memory": MOST_CODE,
     "needs": ANY_NODE,
     "distribution": Distribution(),

@@ -87,13 +87,15 @@ MEANINGS: Mapping[str, Meaning] = {
     "GlobalUser": Meaning(_KEPT, "the local user is the one that counts"),
     "Group": Meaning(_KEPT, "the group of the user is used"),
     "User": Meaning(_ACTED, "run_as"),
-    "Disk": Meaning(_ACTED, "needs: disk that every node has, in MB, rounded up", tasks=True),
+    "Disk": Meaning(_ACTED, "held: disk of every node, which must have it, in MB, rounded up", tasks=True),
     "Memory": Meaning(
-        _ACTED, "minimum_memory and maximum_memory, or needs of a task: of every node", tasks=True
+        _ACTED,
+        "held, and minimum_memory or needs of a task: memory of every node; upper bound: maximum_memory",
+        tasks=True,
     ),
     "Network": Meaning(_NOT, "networks are not scheduled"),
     "Processors": Meaning(_ACTED, "minimum and maximum of the job and of its tasks", tasks=True),
-    "Swap": Meaning(_ACTED, "needs: swap that every node has, in MB, rounded up", tasks=True),
+    "Swap": Meaning(_ACTED, "held: swap of every node, which must have it, in MB, rounded up", tasks=True),
     "Resource": Meaning(
         _ACTED, "licences: of a License the type, of others name:type; whole numbers, rounded up", tasks=True
     ),

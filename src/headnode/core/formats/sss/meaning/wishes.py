@@ -60,6 +60,9 @@ OF_NODES: Mapping[str, tuple[str, ...]] = {
 """The fields of `Wishes` for each property that says which nodes will do."""
 
 
+CONSUMED: Mapping[str, str] = {"memory": "least_memory", "disk": "disk", "swap": "swap"}
+"""The fields of `Wishes` for what a job holds of its nodes while it runs, by those of `Held`."""
+
 _TOGETHER = {field: (field,) for field in NOTHING.__struct_fields__} | {
     field: fields for fields in OF_NODES.values() for field in fields
 }
