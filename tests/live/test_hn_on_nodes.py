@@ -102,7 +102,8 @@ def test_in_a_task_of_a_joined_node_hn_is_found_and_asks_as_its_user(
 ) -> None:
     assert node.process is not None
     script = (
-        "hn whoami --json && hn job list /state:* --quiet && hn job modify $CCP_JOBID --progress 40 && "
+        "PYTHONHOME=/none PYTHONPATH=/none hn whoami --json && hn job list /state:* --quiet && "
+        "hn job modify $CCP_JOBID --progress 40 && "
         "hn job submit --quiet --wait --workdir / --requestednodes far pwd && "
         "hn job view $CCP_JOBID /scheduler:$CCP_SCHEDULER && "
         "hn job view $CCP_JOBID --scheduler $CCP_CLUSTER_NAME"

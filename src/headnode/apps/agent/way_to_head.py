@@ -12,6 +12,8 @@ from headnode.apps.agent.launch_places import LaunchPlaces, all_may_reach, all_m
 log = logging.getLogger("headnode.agent")
 
 COMMANDS = "bin"
+_OPTIONS = ("-P",) if "PYTHONPATH" in os.environ else ("-E", "-P")
+"""Neither the directory of a task nor its variables for Python change what `hn` imports."""
 NOBODY = 65534  # a user who may go where everybody may
 
 
@@ -60,7 +62,7 @@ class WayToHead:
             if folder not in self._installed:
                 folder.mkdir(exist_ok=True)
                 folder.chmod(0o755)
-                make_program(folder / "hn", [sys.executable, "-P", "-m", "headnode.apps.cli"])
+                make_program(folder / "hn", [sys.executable, *_OPTIONS, "-m", "headnode.apps.cli"])
                 self._installed.add(folder)
         except OSError as error:
             log.warning("tasks of user %d have no hn: %s", uid, error)

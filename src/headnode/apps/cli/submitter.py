@@ -31,8 +31,8 @@ _NOT_PASSED = frozenset(
     MANAGERPID SYSTEMD_EXEC_PID LD_PRELOAD LD_AUDIT LD_DEBUG PBS_NODEFILE""".split()  # noqa: SIM905
 )
 _NOT_PASSED_PREFIXES = (
-    "CCP_", "HEADNODE_", "SSH_", "SUDO_", "XDG_", "VTE_", "TERM_", "HYDRA_", "I_MPI_HYDRA_", "PMI_",
-    "PMIX_", "PRTE_", "OMPI_", "SLURM_",
+    "CCP_", "HEADNODE_", "SSH_", "SUDO_", "LESS_TERMCAP_", "XDG_", "VTE_", "TERM_", "HYDRA_",
+    "I_MPI_HYDRA_", "PMI_", "PMIX_", "PRTE_", "OMPI_", "SLURM_",
 )  # fmt: skip
 """Variables of the login, of the terminal, of the loader and of the job that the shell itself runs in."""
 
