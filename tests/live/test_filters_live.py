@@ -358,3 +358,59 @@ def test_the_examples_do_what_their_readme_says(tmp_path: Path, monkeypatch: pyt
         here.head.ask("cancel_job", job=job, force=True)
         until(lambda: here.state(job) == "Canceled")
         until(lambda: here.state(other) == "Finished")
+
+
+HPC_FILTER = """
+import sys
+from xml.dom import minidom
+
+document = minidom.parse(sys.argv[1])
+job = document.documentElement
+
+
+def attribute(node, name):
+    if not node.hasAttribute(name):
+        sys.exit(f"no attribute {name}")
+    return node.getAttribute(name)
+
+
+def log(text):
+    with open(LOG, "a") as file:
+        file.write(text + "\\n")
+
+
+template, unit = attribute(job, "JobTemplate"), {"Core": "Cores"}[attribute(job, "UnitType")]
+most, phase = int(attribute(job, "Max" + unit)), attribute(job, "State")
+for name in ("OrderBy", "AutoRequeueCount", "PendingReason", "Progress", "ProgressMessage", "NotifyOnStart"):
+    attribute(job, name)
+tasks = document.getElementsByTagName("Task")
+groups = {attribute(task, "GroupId") for task in tasks}
+last = max(int(attribute(task, "EndValue")) for task in tasks)
+if len(sys.argv) == 2:
+    log(f"submission {phase} {template} {most} {last} {len(groups)}")
+    if template != "Default" or attribute(job, "Name"):
+        sys.exit(2)
+    job.setAttribute("Name", "renamed")
+    with open(sys.argv[1], "w", encoding="utf-8") as file:
+        document.writexml(file)
+    sys.exit(1)
+log(f"activation {phase} {template} {attribute(job, 'Name')} " + " ".join(sys.argv[3:]))
+"""
+
+
+def test_a_filter_that_reads_the_attributes_of_hpc_pack_by_name_works_unchanged(tmp_path: Path) -> None:
+    program, log = tmp_path / "filter.py", tmp_path / "log"
+    program.write_text(f"#!{sys.executable}\nLOG = {str(log)!r}\n{HPC_FILTER}")
+    program.chmod(0o700)
+    with site(tmp_path) as here:
+        here.set(
+            SubmissionFilterProgram=f"revert=no {program}", ActivationFilterProgram=f"revert=no {program}"
+        )
+        task = {"command": "true", "parametric": "1-3"}
+        job = here.head.ask("submit_job", tasks=[task])["job"]
+        until(lambda: here.state(job) == "Finished")
+        assert here.head.ask("job", job=job)["job"]["name"] == "renamed"
+        assert log.read_text().splitlines() == [
+            "submission Validating Default 3 3 1",
+            "activation Queued Default renamed 1 false 2",
+        ]

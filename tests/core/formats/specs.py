@@ -112,8 +112,8 @@ _CCS_JOB = {
     "name": texts,
     "project": texts,
     "priority": st.sampled_from([0, 1000, 2000, 3000, 4000]).map(Priority),
-    "minimum": sizes,
-    "maximum": sizes,
+    "minimum": counts,
+    "maximum": counts,
     "exclusive": st.booleans(),
     "run_time": minutes,
     "licences": licences,
@@ -123,6 +123,8 @@ _CCS_JOB = {
     "extensions": extensions,
 }
 _2008_JOB = _CCS_JOB | {
+    "minimum": sizes,
+    "maximum": sizes,
     "template": texts,
     "priority": st.integers(0, 4000).map(Priority),
     "unit": st.sampled_from(list(UnitType)),

@@ -123,7 +123,7 @@ def test_foreign_attributes_and_elements_keep_their_namespaces() -> None:
 def test_what_cannot_stand_in_a_job_file_is_left_out_and_told(
     dialect: str, extensions: dict[str, str]
 ) -> None:
-    text, report = write_job(JobSpec(name="a", extensions=extensions), dialect)
+    text, report = write_job(JobSpec(name="a", minimum=1, maximum=1, extensions=extensions), dialect)
     assert [item.kind for item in report if item.kind is not Kind.NOTE] == [Kind.NOT_SUPPORTED]
     assert read_job(text)[0].name == "a"
     assert read_job(text)[0].extensions == {}

@@ -336,7 +336,7 @@ def plain_job(dialect: str) -> JobSpec:
         return JobSpec(tasks=alone, fail_on_task_failure=True)
     if dialect.startswith("sss"):
         return JobSpec(minimum=1, maximum=1, tasks=tasks[:1])
-    return JobSpec(tasks=tasks)
+    return JobSpec(minimum=1, maximum=2, tasks=tasks) if dialect == "ccs" else JobSpec(tasks=tasks)
 
 
 def each_wish(other: JobSpec, base: JobSpec) -> Iterator[JobSpec]:

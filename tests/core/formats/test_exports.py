@@ -65,7 +65,7 @@ def test_ccs_gets_a_sweep_as_tasks_of_one_name() -> None:
     assert [task.command for task in tasks] == ["run 01 *", "run 02 *", "run 03 *", "sum"]
     assert {task.name for task in tasks[:3]} == {"s*"}
     assert tasks[1].standard_output == "2.out"
-    assert "3 tasks of one name" in told(report, Kind.APPROXIMATED)[0][1]
+    assert "3 tasks of one name" in told(report, Kind.APPROXIMATED)[1][1]
 
 
 def test_ccs_refuses_to_list_a_very_large_sweep() -> None:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from headnode.core.formats.compute_cluster_xml import CCS, HPC, HPC_2008, locate, read_job
+from headnode.core.formats.compute_cluster_xml import CCS, HPC, HPC_2008, locate, read_job, write_job
 from headnode.core.formats.compute_cluster_xml.document import parse
 from headnode.core.formats.fidelity import Kind
-from headnode.core.model.checks import check
+from headnode.core.model.checks import check, check_runnable
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import GroupEdge, JobSpec, Licence, NodeGroupOp, OrderKey, UnitType
 from headnode.core.model.quantities import FOREVER
@@ -68,7 +68,8 @@ def test_the_sample_with_all_attributes_of_ccs_is_understood_in_full() -> None:
         (SPACE_2008, HPC_2008, False, True),
         (R2_SPACE, HPC, False, True),
         ("", HPC, False, True),
-        ('Runtime="3"', CCS, False, True),
+        ('Runtime="3"', HPC_2008, False, True),
+        ('Runtime="3" MinimumNumberOfProcessors="1" MaximumNumberOfProcessors="1"', CCS, False, True),
         ('Runtime="3" MinCores="1"', HPC, False, True),
         ('xmlns="urn:other"', HPC, False, True),
     ],
@@ -313,3 +314,32 @@ def test_text_between_names_and_values_is_told() -> None:
         spec, report = read_job(f"<Job><Tasks><Task CommandLine='a'>{variables}</Task></Tasks></Job>")
         assert spec.tasks[0].environment == {"A": "1"}
         assert any("'x'" in item.what for item in report)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "least", "most"),
+    [
+        ("", 1, 1),
+        ('MinimumNumberOfProcessors="3"', 3, 3),
+        ('MaximumNumberOfProcessors="3"', 1, 3),
+        ('MinimumNumberOfProcessors="2" MaximumNumberOfProcessors="4"', 2, 4),
+    ],
+)
+def test_a_file_of_ccs_asks_for_one_processor_where_its_schema_says_so(
+    sizes: str, least: int, most: int
+) -> None:
+    spec = job(f"{CCS_SPACE} {sizes}", "<Tasks><Task CommandLine='x'/><Task CommandLine='y'/></Tasks>")
+    assert (spec.minimum, spec.maximum, spec.exclusive) == (least, most, True)
+
+
+def test_an_exclusive_task_in_a_file_of_ccs_needs_no_size_of_its_job() -> None:
+    spec = job(CCS_SPACE, "<Tasks><Task CommandLine='reboot' IsExclusive='true'/></Tasks>")
+    check_runnable(spec)
+    assert spec.tasks[0].exclusive
+
+
+def test_a_calculated_size_is_written_for_ccs_as_a_number() -> None:
+    sweep = TaskSpec(command="x *", kind=TaskType.SWEEP, start=1, end=3)
+    text, report = write_job(JobSpec(exclusive=True, tasks=(sweep,)), CCS)
+    assert (read_job(text)[0].minimum, read_job(text)[0].maximum) == (1, 3)
+    assert any("calculated" in item.what for item in report)

@@ -15,6 +15,7 @@ class LiveTask(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int | None = None
     message: str = ""
     nodes: tuple[str, ...] = ()
+    created: Instant | None = None
     submitted: Instant | None = None
     started: Instant | None = None
     ended: Instant | None = None
@@ -37,6 +38,7 @@ class Delivered(msgspec.Struct, frozen=True, kw_only=True):
 class Live(msgspec.Struct, frozen=True, kw_only=True):
     """A real job.  `tasks` is by task number, from 1; `phase` replaces the word of the state in HPC Pack.
 
+    A job with a `phase` is written for a filter.
     Source:  HPC filters: the state in the file tells a filter why it is called (Validating, Queued, Running).
     """
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from headnode.core.formats.fidelity import Kind
+from headnode.core.lifecycle.requests import own_request
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec, UnitType
 from headnode.core.model.task import TaskSpec, TaskType
@@ -16,6 +17,7 @@ Tell = Callable[[Kind, str], None]
 """Adds a finding about the element at hand."""
 
 
+_MOST = 2**31 - 1  # the largest xs:int
 _SIZES = {unit: (f"size.minimum.{unit}", f"size.maximum.{unit}") for unit in UnitType}
 
 
@@ -37,6 +39,21 @@ def job_unit(values: Mapping[str, Any], tasks: Sequence[Values], tell: Tell) -> 
         tell(Kind.TRANSLATED, f"UnitType is not written: the job counts {named[0].value}s, as its sizes do")
         return named[0]
     return UnitType.PROCESSOR
+
+
+def fold_ccs_job_size(values: Values, tell: Tell) -> Values:
+    """Return the size of a job of CCS: 1 where nothing is written, and at most as much as the minimum.
+
+    Source:  CCS, job.xsd: MinimumNumberOfProcessors and MaximumNumberOfProcessors default to 1.
+    """
+    low, high = map(values.get, _SIZES[UnitType.PROCESSOR])
+    minimum = 1 if low is None else low
+    maximum = minimum if high is None else high
+    if high is None and minimum > 1:
+        tell(Kind.APPROXIMATED, f"no MaximumNumberOfProcessors is written: the minimum {minimum} is taken")
+    if low is None and high is None:
+        tell(Kind.NOTE, "no number of processors is written: CCS takes 1")
+    return {"unit": UnitType.PROCESSOR, "minimum": minimum, "maximum": maximum}
 
 
 def fold_job_size(values: Values, unit: UnitType, tell: Tell, *, least: bool) -> Values:
@@ -122,6 +139,14 @@ def fold_critical(values: Values, tell: Tell) -> Values:
             return {}
         tell(Kind.TRANSLATED, "FailJobOnFailureCount alone is read as FailJobOnFailure too")
     return {"fail_job_on_failure": True, "fail_job_count": 1 if count is None else count}
+
+
+def size_now(spec: JobSpec) -> tuple[int, int]:
+    """Return minimum and maximum; those that are calculated from the tasks, as they are now."""
+    own = own_request(spec)
+    minimum = own.minimum if spec.minimum is None else spec.minimum
+    maximum = own.maximum if spec.maximum is None else spec.maximum
+    return min(minimum, _MOST), min(maximum, _MOST)
 
 
 def unfold_job(spec: JobSpec) -> Values:

@@ -82,6 +82,7 @@ def live_task(live: Live | None, number: int, dialect: str, version: str) -> dic
         "message": task.message or None,
         "allocated_nodes": ",".join(task.nodes) or None,
         "submitted": task.submitted,
+        "created": task.created,
         "started": task.started,
         "ended": task.ended,
         "requeues": task.requeues,

@@ -20,6 +20,7 @@ from headnode.core.formats.compute_cluster_xml.dialects import (
 from headnode.core.formats.compute_cluster_xml.document import Document, parse
 from headnode.core.formats.compute_cluster_xml.folds import (
     Values,
+    fold_ccs_job_size,
     fold_critical,
     fold_job_size,
     fold_sweep,
@@ -55,6 +56,7 @@ _PAIRS = {
 
 _ALL_ROWS = (*JOB_ROWS, *TASK_ROWS)
 _HPC_NAMES = {name.lower() for row in _ALL_ROWS for name in (row.hpc, *row.also) if name}
+_LATER_SIZES = {"size.unit", "size.auto_minimum", "size.auto_maximum"}  # CCS itself has no such attributes
 _CCS_NAMES = {row.ccs.lower() for row in _ALL_ROWS if row.ccs}
 
 
@@ -184,8 +186,11 @@ class _Reader:
 
         unit = job_unit(job.pieces, [task.pieces for task in self._tasks], tell)
         fields: Values = {"exclusive": defaults.exclusive}
-        least = dialect == CCS and bool(job.values.get("run_until_canceled"))
-        fields |= fold_job_size(job.pieces, unit, tell, least=least)
+        if defaults.name == CCS and unit is UnitType.PROCESSOR and not _LATER_SIZES & set(job.pieces):
+            fields |= fold_ccs_job_size(job.pieces, tell)
+        else:
+            least = dialect == CCS and bool(job.values.get("run_until_canceled"))
+            fields |= fold_job_size(job.pieces, unit, tell, least=least)
         tasks = tuple(self._task_spec(task, unit, defaults) for task in self._tasks)
         return JobSpec(**(fields | job.values), tasks=tasks, group_edges=self._edges, dialect=dialect)
 

@@ -3,7 +3,7 @@
 Source: CCS, job.xsd and task.xsd; HPC Pack job files, whose order of attributes is kept.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import groupby
 from typing import Any
 
@@ -11,7 +11,15 @@ import msgspec
 
 from headnode.core.formats.compute_cluster_xml.dialects import CCS, DIALECTS, HPC, Dialect
 from headnode.core.formats.compute_cluster_xml.extensions import write_extensions
-from headnode.core.formats.compute_cluster_xml.folds import Values, unfold_job, unfold_task
+from headnode.core.formats.compute_cluster_xml.filter_files import (
+    JOB_FIELDS,
+    TASK_FIELDS,
+    is_filter_file,
+    job_values,
+    root_group,
+    task_values,
+)
+from headnode.core.formats.compute_cluster_xml.folds import Values, size_now, unfold_job, unfold_task
 from headnode.core.formats.compute_cluster_xml.job_rows import JOB_ROWS, JOB_SPELLINGS
 from headnode.core.formats.compute_cluster_xml.live import live_job, live_task
 from headnode.core.formats.compute_cluster_xml.markup import Element, possible, write
@@ -62,6 +70,7 @@ class _Writer:
 
     def __init__(self, dialect: Dialect, live: Live | None) -> None:
         self._dialect, self._live = dialect, live
+        self._for_filter = live if is_filter_file(live, dialect.name) else None
         self._items: list[Item] = []
 
     def write(self, spec: JobSpec) -> tuple[bytes, Report]:
@@ -95,20 +104,29 @@ class _Writer:
         )
         if name == CCS:
             self._tell_ccs_size(spec)
-            values[f"size.minimum.{UnitType.PROCESSOR}"] = spec.minimum
-            values[f"size.maximum.{UnitType.PROCESSOR}"] = spec.maximum
-        return self._attributes(values, JOB_ROWS, "Job", _JOB_DEFAULTS)
+            minimum, maximum = size_now(spec)
+            values[f"size.minimum.{UnitType.PROCESSOR}"] = minimum
+            values[f"size.maximum.{UnitType.PROCESSOR}"] = maximum
+        if self._for_filter is not None:
+            values |= job_values(spec, self._for_filter)
+        return self._attributes(values, JOB_ROWS, "Job", _JOB_DEFAULTS, JOB_FIELDS)
 
     def _tell_ccs_size(self, spec: JobSpec) -> None:
         if spec.unit is not UnitType.PROCESSOR:
             what = f"sizes count {spec.unit.value}s; CCS counts processors: the numbers are kept"
             self._tell(Kind.APPROXIMATED, "Job", what)
         if spec.minimum is None or spec.maximum is None:
-            kind = Kind.APPROXIMATED if spec.run_until_canceled else Kind.NOTE
-            self._tell(kind, "Job", "a size that is to be calculated is left out; CCS itself then takes 1")
+            what = "the size is calculated from the tasks; CCS cannot say that: the result is written"
+            self._tell(Kind.APPROXIMATED, "Job", what)
 
-    def _attributes(self, values: Values, rows: Sequence[Row], where: str, defaults: Any) -> dict[str, str]:
-        """Walk the rows; report the values that no row of the dialect can say."""
+    def _attributes(
+        self, values: Values, rows: Sequence[Row], where: str, defaults: Any, for_filters: Set[str]
+    ) -> dict[str, str]:
+        """Walk the rows; report the values that no row of the dialect can say.
+
+        Files for filters have the fields `for_filters` even if these have their defaults.
+        """
+        always = for_filters if self._for_filter is not None else frozenset()
         attributes: dict[str, str] = {}
         said = {"size.unit", "size.auto_minimum", "size.auto_maximum", "fixed.job_type", "sweep.type"}
         for row in rows:
@@ -116,7 +134,7 @@ class _Writer:
             if not name or value is None:
                 continue
             said.add(row.field)
-            if row.always or value != getattr(defaults, row.field, _NOTHING):
+            if row.always or row.field in always or value != getattr(defaults, row.field, _NOTHING):
                 attributes[name] = self._text(row, name, value, where)
         for row in rows:
             value = values.get(row.field)
@@ -184,7 +202,10 @@ class _Writer:
         unit = UnitType.PROCESSOR if name == CCS else spec.unit
         values = _fields(task, _TASK_DEFAULTS) | unfold_task(task, unit)
         values |= live_task(self._live, number, name, self._dialect.version)
-        attributes = self._attributes(values, TASK_ROWS, where, _TASK_DEFAULTS)
+        if self._for_filter is not None:
+            group = root_group(spec, self._for_filter)
+            values |= task_values(task, self._for_filter, number, group, unit)
+        attributes = self._attributes(values, TASK_ROWS, where, _TASK_DEFAULTS, TASK_FIELDS)
         element = Element("Task", attributes, self._task_children(task, inherited, where))
         self._extend(element, task.extensions, TASK_SPELLINGS, where)
         yield element

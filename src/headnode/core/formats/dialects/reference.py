@@ -46,7 +46,7 @@ _JOB_WISHES: dict[str, JobSpec] = {
     "all on one node": replace(_JOB, single_node=True, tasks=(_TASK, replace(_TASK, name="b"))),
     "run time limit in minutes": replace(_JOB, run_time=Seconds(120.0)),
     "run time limit in seconds": replace(_JOB, run_time=Seconds(90.0)),
-    "until it is canceled": replace(_JOB, run_until_canceled=True),
+    "until it is canceled": replace(_JOB, minimum=1, maximum=1, run_until_canceled=True),
     "licences": replace(_JOB, licences=(Licence("solver", 2),)),
     "node groups, features": replace(_JOB, node_groups=("gpu",)),
     "any of several node groups": replace(_JOB, node_groups=("gpu", "big"), node_group_op=NodeGroupOp.UNION),
