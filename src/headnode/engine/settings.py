@@ -11,6 +11,7 @@ from types import MappingProxyType
 import msgspec
 
 from headnode.core.filtering.registration import read_filters
+from headnode.core.formats.term_values import read_pairs
 from headnode.core.launching.processors import AFFINITIES
 from headnode.core.lifecycle.faulty_nodes import START_FAILURE_LIMIT
 from headnode.core.lifecycle.hook_addresses import read_hook_address
@@ -316,6 +317,17 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
                 "commas, or all",
             ),
             Parameter(
+                name="ClusterEnvironment",
+                default="",
+                doc="variables of every task, NAME=VALUE;NAME=VALUE; those of a job or task come before them",
+            ),
+            Parameter(
+                name="CommandSentences",
+                default="HPCPack",
+                doc="whose sentences the programs job, task, node, cluscfg and clusrun print",
+                choices=("HPCPack", "CCS"),
+            ),
+            Parameter(
                 name="PrivateEnvironments",
                 default="yes",
                 doc="whether only the owner of a job and administrators see its environment variables",
@@ -403,6 +415,10 @@ class Settings:
         """Return the value of a parameter as a number, in its unit."""
         return float(self.text(name))
 
+    def environment(self) -> dict[str, str]:
+        """Return the variables that every task has, unless its job or itself says otherwise."""
+        return read_pairs(self.text("ClusterEnvironment"))
+
     def patience(self) -> Seconds:
         """Return how long a node may be away before its tasks are given up."""
         return Seconds(self.number("HeartbeatInterval") * self.number("InactivityCount"))
@@ -478,6 +494,8 @@ def check_parameter(
         read_filters(value)
     if known.name in ("Administrators", "Operators"):
         _check_people(known, value)
+    if known.name == "ClusterEnvironment":
+        _check_environment(known, value)
     if known.name == "SubmitterEnvironment":
         _check_variables(known, value)
     if known.name == "EmailSmtpServer" and value:
@@ -491,6 +509,18 @@ def check_parameter(
     if known.name in ("HealthCheckProgram", "LicenceProgram", "PrologProgram", "EpilogProgram") and value:
         _check_program(known, value)
     return known
+
+
+def _check_environment(known: Parameter, value: str) -> None:
+    try:
+        names = [*read_pairs(value)]
+    except BadRequest:
+        names = [""]
+    if not all(re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.]*", name) for name in names):
+        raise _wrong(known, value, "write variables as NAME=VALUE;NAME=VALUE")
+    reserved = [name for name in names if name.startswith(("CCP_TASK", "CCP_JOBID", "HEADNODE_"))]
+    if reserved:
+        raise _wrong(known, value, f"{reserved[0]} is set by the scheduler: choose another name")
 
 
 def _check_variables(known: Parameter, value: str) -> None:

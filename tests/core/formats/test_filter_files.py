@@ -13,17 +13,21 @@ from headnode.core.model.task import TaskSpec, TaskType
 
 from .specs import jobs
 
-REAL_JOB = set(
-    "Version Id State SubmitTime CreateTime Name UnitType Owner UserName Project JobType JobTemplate Priority "
-    "ExpandedPriority ErrorMessage ErrorCode ErrorParams OrderBy RequestCancel RequeueCount AutoRequeueCount "
-    "FailureReason PendingReason AutoCalculateMax AutoCalculateMin Progress ProgressMessage NotifyOnStart "
-    "NotifyOnCompletion ParentJobIds EstimatedProcessMemory IsExclusive RunUntilCanceled".split()
+REAL_JOB = frozenset(
+    """
+    Version Id State SubmitTime CreateTime Name UnitType Owner UserName Project JobType JobTemplate Priority
+    ExpandedPriority ErrorMessage ErrorCode ErrorParams OrderBy RequestCancel RequeueCount AutoRequeueCount
+    FailureReason PendingReason AutoCalculateMax AutoCalculateMin Progress ProgressMessage NotifyOnStart
+    NotifyOnCompletion ParentJobIds EstimatedProcessMemory IsExclusive RunUntilCanceled
+    """.split()  # noqa: SIM905
 )
-"""Attributes of Job that every file had which HPC Pack 2012 gave to a filter."""
-REAL_TASK = set(
-    "Version Id ParentJobId State UnitType NiceId CommandLine RequestCancel RequeueCount FailureReason "
-    "PendingReason StartValue EndValue IncrementValue GroupId SubmitTime CreateTime ErrorMessage ErrorCode "
-    "ErrorParams AutoRequeueCount Type Name".split()
+"""Attributes of Job that filters of HPC Pack read by name."""
+REAL_TASK = frozenset(
+    """
+    Version Id ParentJobId State UnitType NiceId CommandLine RequestCancel RequeueCount FailureReason
+    PendingReason StartValue EndValue IncrementValue GroupId SubmitTime CreateTime ErrorMessage ErrorCode
+    ErrorParams AutoRequeueCount Type Name
+    """.split()  # noqa: SIM905
 )
 SPACE = {"hpc": "http://schemas.microsoft.com/HPCS2008R2/scheduler/"}
 

@@ -14,7 +14,7 @@ from headnode.adapters.nodes.reconciling import deadline_of, health_check, relea
 from headnode.core.launching.processors import binds
 from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.cluster import Cluster
-from headnode.core.lifecycle.records import JobRecord, encode_spec
+from headnode.core.lifecycle.records import JobRecord, decode_spec, encode_spec
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.engine.settings import Settings
 
@@ -89,7 +89,7 @@ class Telling:
             owner=record.owner,
             uid=record.uid,
             gid=record.gid,
-            spec=_spec_of(cluster, record),
+            spec=_with_variables(_spec_of(cluster, record), settings.environment()),
             allocation=tuple(record.run.places.items()),
             deadline=deadline_of(record),
             suspendable=spec.suspendable,
@@ -166,6 +166,14 @@ class Telling:
 def told_now() -> Instant:
     """Return the time of day of this machine, by which deadlines are told."""
     return Instant(time.time())
+
+
+def _with_variables(spec: bytes, variables: dict[str, str]) -> bytes:
+    """Return a description with the variables of the cluster, which give way to those of the job."""
+    if not variables:
+        return spec
+    plain = decode_spec(spec)
+    return encode_spec(replace(plain, environment=variables | plain.environment))
 
 
 def _spec_of(cluster: Cluster, record: JobRecord) -> bytes:

@@ -19,14 +19,16 @@ if TYPE_CHECKING:
 
 HELP_WORDS = ("help", "--help", "-h", "/?", "-?")
 VERSION_WORDS = ("--version", "-V")
+PROGRAMS_OF_HPC_PACK = ("job", "task", "node", "cluscfg", "clusrun")
 INTERRUPTED = 130  # what shells say of a program that was interrupted from the keyboard
 
 
 def main() -> int:
     """Run the command on the program's command line; return its exit status."""
     out: Output = _output_as(TableOutput)
+    program = os.path.basename(sys.argv[0])  # noqa: PTH119 (pathlib costs 6 ms of every command)
     try:
-        status = obey(sys.argv[1:])
+        status = _obey_as(program, out) if program in PROGRAMS_OF_HPC_PACK else obey(sys.argv[1:])
         sys.stdout.flush()
         return status
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
@@ -36,7 +38,15 @@ def main() -> int:
         return INTERRUPTED
     except _errors_of_ours() as error:
         out.problem(error)
-        return error.exit_status
+        return 1 if program in PROGRAMS_OF_HPC_PACK else error.exit_status
+
+
+def _obey_as(program: str, out: Output) -> int:
+    """Carry out a command line that was typed for a program of HPC Pack, which is a link to `hn`."""
+    from headnode.apps.cli.hpc_pack.programs import obey_as
+
+    _refuse_unreadable(sys.argv[1:])
+    return obey_as(program, sys.argv[1:], lambda command, asked: _carry_out(command, asked, None), out.note)
 
 
 def obey(arguments: "Sequence[str]") -> int:

@@ -36,7 +36,9 @@ PLACES: dict[str, dict[str, str]] = {
         "view": "task_view",
         "output": "task_output",
         "cancel": "task_change",
+        "finish": "task_change",
         "requeue": "task_change",
+        "modify": "task_modify",
     },
     "node": {
         "list": "node_list",
@@ -50,7 +52,13 @@ PLACES: dict[str, dict[str, str]] = {
         "invite": "node_invite",
         "set": "node_set",
     },
-    "cluster": {"view": "cluster", "params": "cluster", "history": "cluster", "audit": "audit"},
+    "cluster": {
+        "view": "cluster",
+        "params": "cluster",
+        "envs": "cluster_envs",
+        "history": "cluster",
+        "audit": "audit",
+    },
     "journal": {"check": "journal"},
     "reservation": {
         "new": "reservation",
@@ -67,6 +75,7 @@ PLACES: dict[str, dict[str, str]] = {
         "remove": "template",
     },
     "filter": {"list": "filter", "test": "filter"},
+    "compat": {"install": "compat", "list": "compat", "remove": "compat"},
     "token": {"new": "token", "list": "token", "revoke": "token"},
     "": {
         "run": "run",
@@ -95,6 +104,7 @@ NOUNS = {
     "reservation": "Reservations of nodes: for maintenance, users, projects",
     "template": "Job templates: what jobs of a kind get, and may ask for",
     "filter": "The site's own rules for jobs: which there are, and what one would do",
+    "compat": "The programs job, task, node, cluscfg and clusrun of HPC Pack, as links to hn",
     "token": "Using the cluster from other machines",
 }
 ELSEWHERE = {  # the words of the older commands
@@ -102,6 +112,8 @@ ELSEWHERE = {  # the words of the older commands
     ("node", "online"): ("node", "resume"),
     ("cluster", "listparams"): ("cluster", "params"),
     ("cluster", "setparams"): ("cluster", "params"),
+    ("cluster", "listenvs"): ("cluster", "envs"),
+    ("cluster", "setenvs"): ("cluster", "envs"),
     ("", "clusrun"): ("", "run"),
 }
 

@@ -52,6 +52,16 @@ def task_terms(asked: "Asked", words: "Sequence[str]") -> "dict[str, Any]":
     return terms
 
 
+def changed_terms(asked: "Asked") -> "dict[str, Any]":
+    """Return the terms of a task that are to change.
+
+    Raises:  BadRequest ``usage`` for a run time with two readings.
+    """
+    terms = task_terms(asked, [""])
+    del terms["command"]
+    return terms
+
+
 def only_task_terms(asked: "Asked", words: "Sequence[str]") -> "dict[str, Any]":
     """Return the terms of the only task of a job, where one option may speak of both.
 

@@ -1,11 +1,29 @@
 """The names of nodes that people type: one by one, or as sets such as ``node[01-16]``."""
 
+from headnode.apps.cli.options import Option, usage
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from headnode.apps.cli.options import Asked
+    from headnode.apps.client.client import Client
+
 MOST_NODES = 100_000
 _OF_SETS = frozenset("[]!&^")
+ALL_NODES = Option("all", "", "All nodes of the cluster, in place of names")
+
+
+def all_or_named(asked: "Asked", client: "Client") -> list[str]:
+    """Return the nodes that were typed, or every node where ``/all`` was.
+
+    Raises:  BadRequest ``usage`` for both; ``nodes``.
+    """
+    if not asked.flag("all"):
+        return names_of(asked.words)
+    if asked.words:
+        raise usage(f"all nodes were chosen, and {asked.words[0]!r} too", "leave out one of them")
+    return [str(node["name"]) for node in client.ask("nodes")["nodes"]]
 
 
 def names_of(words: "Sequence[str]") -> list[str]:

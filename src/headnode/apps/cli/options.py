@@ -1,4 +1,4 @@
-"""Options as data, and the parser that reads both spellings: ``/runtime:1:30`` and ``--runtime 1:30``.
+"""Options as data, and the parser of all spellings: ``/runtime:90``, ``--runtime 90``, ``-runtime:90``.
 
 Source:  CCS and HPC Pack commands (slash spelling; names in any case; an option without value is true).
 Cost:    imports nothing.  argparse would be a quarter of the time a submit takes.
@@ -97,7 +97,10 @@ class Asked:
 class _Reader:
     """Reads one command's arguments.  `positionals` words come before the words that are left alone."""
 
-    def __init__(self, options: "Iterable[Option]", positionals: int | None) -> None:
+    def __init__(
+        self, options: "Iterable[Option]", positionals: int | None, *, hpc_pack: bool = False
+    ) -> None:
+        self._hpc_pack = hpc_pack
         self._known: dict[str, Option] = {}
         self._shorts: dict[str, Option] = {}
         for option in options:
@@ -149,11 +152,11 @@ class _Reader:
             raise usage(f"option '/{name}' is unknown", f"did you mean /{near}? a program: write it after --")
 
     def _dash(self, argument: str, rest: "list[str]") -> None:
-        name, equals, value = argument.lstrip("-").partition("=")
-        if not argument.startswith("--"):
+        name, equals, value = _parted(argument.lstrip("-"))
+        long = argument.startswith("--") or (self._hpc_pack and (len(name) > 1 or equals == ":"))
+        option = self._known.get(_plain(name)) if long else None
+        if option is None and not argument.startswith("--"):
             option, equals, value = self._short(argument)
-        else:
-            option = self._known.get(_plain(name))
         if option is None:
             raise self._unknown(argument.partition("=")[0], "--")
         if equals or not option.value:
@@ -189,16 +192,23 @@ class _Reader:
 
 
 def read_arguments(
-    arguments: "Sequence[str]", options: "Iterable[Option]", positionals: int | None = None
+    arguments: "Sequence[str]",
+    options: "Iterable[Option]",
+    positionals: int | None = None,
+    *,
+    hpc_pack: bool = False,
 ) -> Asked:
     """Read the arguments of one command.
 
     `positionals` None takes options anywhere.  A number means that the word after so many words is a
     program: it and everything behind it is left alone.  A word that starts with a slash is an option only
-    if the name before its colon is one, so ``/bin/true`` is a program.
+    if the name before its colon is one, so ``/bin/true`` is a program.  With `hpc_pack` a single dash begins
+    a long name too, and a short form is none.
     Raises:  BadRequest ``usage``, with the nearest right name for an unknown one.
     """
-    return _Reader(options, positionals).read(arguments)
+    asked = _Reader(options, positionals, hpc_pack=hpc_pack).read(arguments)
+    asked.hpc_pack = hpc_pack
+    return asked
 
 
 def nearest(word: str, names: "Iterable[str]", likeness: float = 0.6) -> str:
@@ -217,6 +227,13 @@ def usage(what: str, fix: str) -> "BadRequest":
 
 def _needs_value(spelling: str, example: str) -> "BadRequest":
     return usage(f"option {spelling!r} needs a value", f"write {example}")
+
+
+def _parted(text: str) -> "tuple[str, str, str]":
+    """Divide an option at its first = or colon, as in ``--runtime=90`` and ``--runtime:90``."""
+    ends = [at for mark in "=:" if (at := text.find(mark)) >= 0]
+    at = min(ends, default=len(text))
+    return text[:at], text[at : at + 1], text[at + 1 :]
 
 
 def _plain(name: str) -> str:

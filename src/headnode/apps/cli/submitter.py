@@ -60,6 +60,8 @@ def take_over(task: "dict[str, Any]", asked: "Asked", client: "Client") -> None:
         pass  # the node knows where that is
     elif given == "~" or given.startswith("~/"):
         task["workdir"] = given[2:].lstrip("/") or "."  # what is relative there is below the home directory
+    elif asked.hpc_pack:
+        pass  # there the home directory is the default, and what is relative is below it
     elif defaults["work_directory"] == CURRENT and client.shares_directories:
         task["workdir"] = below(current_directory(), given, swept="parametric" in task)
     variables = _variables(asked, defaults["environment"])
@@ -69,7 +71,7 @@ def take_over(task: "dict[str, Any]", asked: "Asked", client: "Client") -> None:
 
 def tell_directory(task: "dict[str, Any]", asked: "Asked", out: "Output") -> None:
     """Tell people where a task runs, if they did not say it and it is not where they would look first."""
-    if "workdir" in asked.options or not out.for_people:
+    if "workdir" in asked.options or not out.for_people or asked.hpc_pack:
         return
     home, here = os.path.expanduser("~"), current_directory()
     if here != home:

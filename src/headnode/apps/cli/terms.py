@@ -107,7 +107,7 @@ JOB_OPTIONS = (
         Option("orderby", "KEY,...", "Order of nodes: [-]Memory, [-]Cores"),
     ),
     *_NEEDS,
-    *grouped(FILES, Option("jobenv", "N=V;...", "Environment of all tasks")),
+    *grouped(FILES, Option("jobenv", "N=V;...", "Environment of all tasks", repeats=True)),
     *grouped(
         FAILURE,
         Option("failontaskfailure", "", "The first failed task ends the job"),

@@ -119,10 +119,33 @@ def _of_scheduler(name: str, environ: "Mapping[str, str]", uid: int) -> "Head":
     if name and name.lower() in of_task and (door := _of_task(environ)):
         return door
     if name.lower() in ("localhost", "", ".", os.uname().nodename.lower()):
-        return _of_this_machine(environ, uid) or own_state_directory(environ, uid)
+        return _of_this_machine(environ, uid) or _running(environ, "") or own_state_directory(environ, uid)
+    if found := _running(environ, name):
+        return found
     from headnode.apps.client.logins import login_named
 
     return login_named(environ, name)
+
+
+def _running(environ: "Mapping[str, str]", cluster: str) -> str:
+    """Return the state directory of a head of this machine; "" if none runs, or none of this cluster.
+
+    `cluster` "" means the only one.
+    Raises:  BadRequest ``several-heads`` when several heads are meant.
+    """
+    from headnode.adapters.files.local_heads import local_heads
+
+    heads = [head for head in local_heads(environ) if not cluster or head.cluster.lower() == cluster.lower()]
+    if len(heads) > 1:
+        from headnode.core.model.errors import BadRequest
+
+        named = ", ".join(f"{head.cluster} in {head.state}" for head in heads)
+        raise BadRequest(
+            code="several-heads",
+            what=f"several heads run on this machine: {named}",
+            fix="name one by its state directory: /scheduler:DIRECTORY",
+        )
+    return heads[0].state if heads else ""
 
 
 def _of_this_machine(environ: "Mapping[str, str]", uid: int) -> str:

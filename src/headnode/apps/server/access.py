@@ -78,6 +78,8 @@ ACCESS: Mapping[str, Access] = MappingProxyType(
         "tasks": _LOOKS,
         "task": _LOOKS,
         "cancel_task": _SEES_TO,
+        "finish_task": _SEES_TO,
+        "modify_task": Access(Who.OWNER, changes=True),
         "requeue_task": _SEES_TO,
         "output": _LOOKS,
         "read_output": Access(Who.OWNER),

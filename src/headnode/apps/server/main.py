@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 import msgspec
 
 from headnode.adapters.clock.wall import WallClock
+from headnode.adapters.files.local_heads import announced
 from headnode.adapters.files.own_places import FILE_MODE_MASK, refuse_unsafe_state, warn_of_unsafe_code
 from headnode.adapters.journal.sqlite import SqliteJournal
 from headnode.adapters.journal.state_directory import open_journal
@@ -162,13 +163,17 @@ class Head:
         """Serve until told to end."""
         await self._nobody_is_here()
         async with self._serving():
-            for number in (signal.SIGTERM, signal.SIGINT):
-                asyncio.get_running_loop().add_signal_handler(number, self._ended.set)
-            log.info("head of cluster %s is ready in %s", self._options.name, self._options.state)
-            await self._ended.wait()
+            with announced(os.environ, self._options.name, self._options.state):
+                await self._until_ended()
         if self._status == 0:
             self.engine.snapshot_if_due(at_least=1)
         return self._status
+
+    async def _until_ended(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, self._ended.set)
+        log.info("head of cluster %s is ready in %s", self._options.name, self._options.state)
+        await self._ended.wait()
 
     async def _nobody_is_here(self) -> None:
         """No node has dialled yet: say so, and each that does will be reachable again."""

@@ -1,5 +1,6 @@
 """Where the output of a task lies, worked out as the node does it."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,18 @@ Object = dict[str, Any]
 
 
 def output_paths(
-    state: Path, cluster: str, found: Found, task: int, instance: int, place: Place
+    state: Path,
+    cluster: str,
+    found: Found,
+    task: int,
+    instance: int,
+    place: Place,
+    variables: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Return the files that hold what an instance wrote; `captured` when one is kept for the user."""
+    """Return the files that hold what an instance wrote; `captured` when one is kept for the user.
+
+    `variables` are those that the cluster gives to every task: names of files may hold them.
+    """
     node = place[0][0]
     around = Surroundings(
         job=found.record.id,
@@ -30,7 +40,7 @@ def output_paths(
         node=node,
         cluster=cluster,
         scheduler=cluster,
-        base=base_environment(found.record.uid),
+        base={**base_environment(found.record.uid), **variables},
     )
     recipe_of = recipe(around, task, found.taken.tasks[task - 1], place, instance, 1)
     kept = captured_path(str(state / "nodes" / node / "output"), found.record.id, task, instance)

@@ -13,6 +13,7 @@ from headnode.core.formats.fidelity import Item, honour, parse_awareness
 from headnode.core.formats.terms import read_terms
 from headnode.core.model.bounds import JOBS, TASKS
 from headnode.core.model.errors import BadRequest
+from headnode.core.model.task import TaskSpec
 
 LARGE = 16_384  # characters of job files that are read beside the event loop
 
@@ -59,6 +60,18 @@ def refuse_crowd(tasks: int, jobs: int = 1) -> None:
             what=f"the request has {jobs:,} jobs, and {JOBS} are possible at once",
             fix="divide it into several files",
         )
+
+
+async def tasks_in(text: str) -> tuple[TaskSpec, ...]:
+    """Return the tasks of a file with one job, or with a Task element alone.
+
+    Raises:  BadRequest as `read_jobs` does, and when the file describes several jobs.
+    """
+    from headnode.core.formats import dialects
+
+    read = dialects.read
+    reading = await asyncio.to_thread(read, text) if len(text) > LARGE else read(text)
+    return reading.only_job().tasks
 
 
 def _read_file(text: str, wish: CreateWish, machine: str) -> Described:

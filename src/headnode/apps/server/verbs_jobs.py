@@ -15,7 +15,7 @@ from headnode.apps.server.lookups import LONGEST_PAGE, Found, states_named
 from headnode.apps.server.named_parents import with_parents
 from headnode.apps.server.named_users import users_named
 from headnode.apps.server.private_environments import copied_by, seen_by
-from headnode.apps.server.reading import read_jobs, refuse_crowd, report_json
+from headnode.apps.server.reading import read_jobs, refuse_crowd, report_json, tasks_in
 from headnode.apps.server.several_jobs import Described, create_all
 from headnode.apps.server.verbs_groups import members, relations, stalled_jobs, summary
 from headnode.core.formats.terms import read_terms
@@ -101,19 +101,27 @@ async def add_tasks(desk: Desk, by: User, wish: w.AddTasksWish) -> Object:
     """Add tasks at the end of a job's task list."""
     refuse_crowd(len(wish.tasks))
     while True:
-        found = _alive(desk, wish.job)
+        found = alive(desk, wish.job)
         known = len(found.spec.tasks)
         spec = read_terms({}, wish.tasks, found.spec, now=desk.now())
+        if wish.jobfile is not None:
+            added = await tasks_in(wish.jobfile)
+            refuse_crowd(len(added))
+            spec = replace(spec, tasks=spec.tasks + added)
         try:
             await _change(desk, by, found, found.spec, spec)
         except WrongState as refused:
-            if refused.code != "stale-tasks" or len(_alive(desk, wish.job).spec.tasks) == known:
+            if refused.code != "stale-tasks" or len(alive(desk, wish.job).spec.tasks) == known:
                 raise
             continue  # somebody else added tasks in the same moment: put these behind theirs
         return {"job": wish.job, "tasks": list(range(known + 1, len(spec.tasks) + 1))}
 
 
-def _alive(desk: Desk, job: int) -> Found:
+def alive(desk: Desk, job: int) -> Found:
+    """Return a job that is not over.
+
+    Raises:  WrongState ``job-over``.
+    """
     found = desk.lookups.job(job)
     if found.ended:
         raise WrongState(
@@ -161,7 +169,7 @@ async def _changed_to(desk: Desk, by: User, found: Found, known: JobSpec, spec: 
 
 async def set_progress(desk: Desk, by: User, wish: w.ProgressWish) -> Object:
     """Note how far a job is."""
-    record = _alive(desk, wish.job).record
+    record = alive(desk, wish.job).record
     await desk.ask(c.SetProgress(by=by, job=record.id, percent=wish.percent, message=wish.message))
     return {"job": wish.job}
 

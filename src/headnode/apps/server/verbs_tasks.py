@@ -1,7 +1,7 @@
 """The verbs of the local protocol that are about tasks and their output."""
 
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
 from msgspec.structs import replace
 
@@ -144,7 +144,18 @@ async def task(desk: Desk, by: User, wish: w.TaskWish) -> Object:
 
 async def cancel_task(desk: Desk, by: User, wish: w.StopTaskWish) -> Object:
     """Cancel a task, or one instance of it."""
-    found = _active(desk, wish, "canceled")
+    return await _stop(desk, by, wish, "canceled", "failed")
+
+
+async def finish_task(desk: Desk, by: User, wish: w.StopTaskWish) -> Object:
+    """Stop a task, or one instance of it, and count what runs as finished."""
+    return await _stop(desk, by, wish, "finished", "finished")
+
+
+async def _stop(
+    desk: Desk, by: User, wish: w.StopTaskWish, word: str, outcome: Literal["failed", "finished"]
+) -> Object:
+    found = _active(desk, wish, word)
     command = c.StopTask(
         by=by,
         job=found.record.id,
@@ -152,6 +163,7 @@ async def cancel_task(desk: Desk, by: User, wish: w.StopTaskWish) -> Object:
         instance=wish.instance,
         message=wish.message,
         force=wish.force,
+        outcome=outcome,
     )
     await desk.ask(command)
     found = desk.lookups.job(wish.job)
@@ -207,7 +219,8 @@ async def output(desk: Desk, by: User, wish: w.TaskWish) -> Object:
     record = desk.cluster.nodes.get(node)
     remote = record is not None and bool(record.key)
     kept = output_is_kept(desk.state, node, found.record.id)
-    return output_paths(desk.state, desk.name, found, wish.task, instance, place) | {
+    variables = desk.engine.settings.environment()
+    return output_paths(desk.state, desk.name, found, wish.task, instance, place, variables) | {
         "state": state.value,
         "by": by.name,
         "remote": remote,

@@ -50,9 +50,17 @@ class SubmitWish(CreateWish, frozen=True):
 
 
 class AddTasksWish(JobWish, frozen=True):
-    """add_tasks."""
+    """add_tasks: tasks as terms, or those of a job file."""
 
-    tasks: list[dict[str, Any]]
+    tasks: list[dict[str, Any]] = []
+    jobfile: str | None = None
+
+
+class ModifyTaskWish(JobWish, frozen=True):
+    """modify_task: `terms` replace those that are named."""
+
+    task: int
+    terms: dict[str, Any]
 
 
 class ModifyWish(JobWish, frozen=True):
@@ -154,7 +162,7 @@ class TaskWish(JobWish, frozen=True):
 
 
 class StopTaskWish(TaskWish, frozen=True):
-    """cancel_task."""
+    """cancel_task, finish_task."""
 
     message: Note = ""
     force: bool = False

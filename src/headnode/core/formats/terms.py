@@ -36,7 +36,7 @@ from headnode.core.formats.values import (
     parse_int,
     parse_least,
 )
-from headnode.core.model.errors import BadRequest
+from headnode.core.model.errors import BadRequest, NotFound
 from headnode.core.model.holds import DEFAULT_HOLD
 from headnode.core.model.job import JobSpec, UnitType
 from headnode.core.model.node_needs import ANY_NODE
@@ -193,8 +193,31 @@ def read_job_terms(
     return msgspec.structs.replace(spec, **fields)
 
 
-def read_task_terms(terms: Mapping[str, Any]) -> TaskSpec:
-    """Return the task of `terms`; `command` and `env` may be among them.
+def with_changed_task(spec: JobSpec, number: int, terms: Mapping[str, Any]) -> JobSpec:
+    """Return a job whose task `number`, from 1, has the options of `terms`; its others are as they were.
+
+    Raises:  NotFound ``no-such-task``; BadRequest as `read_task_terms`, and ``unit-mismatch`` for a size in
+             another unit than the job's.
+    """
+    if not 1 <= number <= len(spec.tasks):
+        raise NotFound(
+            code="no-such-task",
+            what=f"the job has no task {number}",
+            fix=f"it has tasks 1 to {len(spec.tasks)}" if spec.tasks else "it has no tasks",
+        )
+    unit = _unit_of(_known(terms, TASK_TERMS, "task"))
+    if unit is not None and unit is not spec.unit:
+        raise BadRequest(
+            code="unit-mismatch",
+            what=f"the job counts {spec.unit.value}s and the task {unit.value}s",
+            fix="use the same option of size for the job and its tasks",
+        )
+    changed = read_task_terms(terms, spec.tasks[number - 1])
+    return msgspec.structs.replace(spec, tasks=(*spec.tasks[: number - 1], changed, *spec.tasks[number:]))
+
+
+def read_task_terms(terms: Mapping[str, Any], base: TaskSpec | None = None) -> TaskSpec:
+    """Return the task of `terms`, or `base` with them; `command` and `env` may be among them.
 
     A task of the command line is rerunnable unless it says otherwise.
     Raises:  BadRequest ``unknown-option`` (with the nearest right one), ``unit-mismatch``, ``task-type`` and
@@ -203,7 +226,7 @@ def read_task_terms(terms: Mapping[str, Any]) -> TaskSpec:
     """
     known = _known(terms, TASK_TERMS, "task")
     _unit_of(known)  # refuses two of them
-    fields: Fields = {"rerunnable": True}
+    fields: Fields = {"rerunnable": True} if base is None else {}
     for name, text in known.items():
         if name in _TASK:
             field, read = _TASK[name]
@@ -213,12 +236,18 @@ def read_task_terms(terms: Mapping[str, Any]) -> TaskSpec:
         elif name in NEEDS_OF_TASKS:
             field, read = NEEDS_OF_TASKS[name]
             fields["needs"] = msgspec.structs.replace(
-                fields.get("needs", ANY_NODE), **{field: _option(name, text, read)}
+                fields.get("needs", ANY_NODE if base is None else base.needs),
+                **{field: _option(name, text, read)},
             )
     kind = fields.get("kind")
     if kind in (TaskType.NODE_PREP, TaskType.NODE_RELEASE, TaskType.SERVICE) and "rerunnable" not in known:
         fields["rerunnable"] = False
-    return TaskSpec(**(fields | _sweep(known, kind) | _failure(known)))
+    fields |= _sweep(known, kind) | _failure(known)
+    if base is None:
+        return TaskSpec(**fields)
+    if "environment" in fields:
+        fields["environment"] = base.environment | fields["environment"]
+    return msgspec.structs.replace(base, **fields)
 
 
 def _hold(text: str) -> tuple[str, ...]:

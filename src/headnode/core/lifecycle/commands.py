@@ -1,6 +1,7 @@
 """Wishes: what somebody or something wants to happen.  `decide` answers with events, or refuses."""
 
 from collections.abc import Mapping
+from typing import Literal
 
 import msgspec
 
@@ -96,6 +97,7 @@ class ModifyJob(Command, frozen=True):
     fields: tuple[str, ...]
     archived: JobRecord | None = None  # the job, when it is over
     known: Mapping[str, User] = {}  # as in `CreateJob`
+    changed_task: int | None = None  # the number of the one task that changes, of a job not yet submitted
 
 
 class SetProgress(Command, frozen=True):
@@ -162,7 +164,10 @@ class ReleaseJob(Command, frozen=True):
 
 
 class StopTask(Command, frozen=True):
-    """Cancel one instance of a task, or with `instance` None all that are not over."""
+    """Stop one instance of a task, or with `instance` None all that are not over.
+
+    `outcome` is that of instances that run: finished if the task is finished, failed if it is canceled.
+    """
 
     by: User
     job: JobId
@@ -170,6 +175,7 @@ class StopTask(Command, frozen=True):
     instance: int | None = None
     message: str = ""
     force: bool = False
+    outcome: Literal["failed", "finished"] = "failed"
 
 
 class RequeueTask(Command, frozen=True):

@@ -109,7 +109,9 @@ def _merged(record: JobRecord, now: JobSpec, command: c.ModifyJob) -> JobSpec:
         raise BadRequest(
             code="no-such-field", what=f"a job has no {', '.join(unknown)}", fix="see `hn help job modify`"
         )
-    if "tasks" in command.fields:
+    if command.changed_task is not None:
+        _check_changed(record, now, command.spec, command.changed_task)
+    elif "tasks" in command.fields:
         _check_added(record, now, command.spec)
     merged = msgspec.structs.replace(now, **{name: getattr(command.spec, name) for name in command.fields})
     if "alternatives" in command.fields or not now.alternatives:
@@ -130,6 +132,23 @@ def _followed(record: JobRecord, merged: JobSpec, command: c.ModifyJob) -> tuple
         limit = command.spec.run_time if limited else other.run_time
         found.append(msgspec.structs.replace(other, tasks=other.tasks + fresh, run_time=limit))
     return tuple(found)
+
+
+def _check_changed(record: JobRecord, now: JobSpec, wished: JobSpec, task: int) -> None:
+    """Refuse a change of a task once its job was submitted, and one of a job that has changed meanwhile."""
+    if record.state is not JobState.CONFIGURING:
+        raise WrongState(
+            code="not-modifiable",
+            what=f"task {record.id}.{task} cannot change: job {record.id} is {record.state.value}",
+            fix=f"make a changed copy: hn job clone {record.id}",
+        )
+    same = [pair for pair in zip(now.tasks, wished.tasks, strict=False) if pair[0] == pair[1]]
+    if len(now.tasks) != len(wished.tasks) or len(same) < len(now.tasks) - 1:
+        raise WrongState(
+            code="stale-tasks",
+            what=f"the tasks of job {record.id} have changed in the same moment",
+            fix="do it again",
+        )
 
 
 def _check_added(record: JobRecord, now: JobSpec, wished: JobSpec) -> None:

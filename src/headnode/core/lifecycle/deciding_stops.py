@@ -151,7 +151,7 @@ def end_late(cluster: Cluster, command: c.EndLate, now: Instant) -> list[Event]:
 
 
 def stop_task(cluster: Cluster, command: c.StopTask, now: Instant) -> list[Event]:
-    """Cancel one instance of a task, or all of them."""
+    """Cancel or finish one instance of a task, or all of them; what has not started is canceled."""
     record = cluster.job(command.job)
     may_change(command.by, record)
     progress = _progress(cluster, record, command.task, command.instance)
@@ -167,7 +167,8 @@ def stop_task(cluster: Cluster, command: c.StopTask, now: Instant) -> list[Event
         _refuse_whole(cluster.spec(record), record, command.task)
     if not spans and not live and not (progress.endless and command.instance is None):
         return []
-    message = command.message or f"canceled by {command.by.name}"
+    word = "finished" if command.outcome == "finished" else "canceled"
+    message = command.message or f"{word} by {command.by.name}"
     events: list[Event] = []
     if spans or (progress.endless and command.instance is None):
         events.append(
@@ -182,7 +183,7 @@ def stop_task(cluster: Cluster, command: c.StopTask, now: Instant) -> list[Event
                 job=record.id,
                 task=command.task,
                 instances=tuple(live),
-                outcome="failed",
+                outcome=command.outcome,
                 message=message,
                 force=command.force,
             )

@@ -31,8 +31,17 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
 
         tell(answer["report"], file or "job", out)
     for job in answer.get("jobs", [answer["job"]]):
-        out.said(f"Job queued, ID: {job}", answer | {"job": job}, job)
+        out.said(f"{_sentence(asked, client)}, ID: {job}", answer | {"job": job}, job)
     return 0
+
+
+def _sentence(asked: "Asked", client: "Client") -> str:
+    """Return how to tell of a new job, before its id: scripts of HPC Pack look for its words."""
+    if not asked.hpc_pack:
+        return "Job queued"
+    from headnode.apps.cli.hpc_pack.sentences import CREATED, sentences
+
+    return CREATED[sentences(client)]
 
 
 COMMANDS = (

@@ -2,7 +2,7 @@
 
 from headnode.apps.cli.command import Command
 from headnode.apps.cli.each import for_each
-from headnode.apps.cli.node_names import names_of
+from headnode.apps.cli.node_names import ALL_NODES, all_or_named
 from headnode.apps.cli.options import usage
 
 TYPE_CHECKING = False
@@ -33,7 +33,7 @@ def remove(asked: "Asked", client: "Client", out: "Output") -> int:
 
 
 def _each(asked: "Asked", client: "Client", out: "Output", question: str, done: str) -> int:
-    names = names_of(asked.words)
+    names = all_or_named(asked, client)
     if not names:
         raise usage("no node was given", "give the names of one or more nodes")
 
@@ -57,6 +57,7 @@ COMMANDS = (
         "NODE...",
         "Let paused and drained nodes take jobs again",
         resume,
+        options=(ALL_NODES,),
         example="hn node resume node03",
     ),
     Command(

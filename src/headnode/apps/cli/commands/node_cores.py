@@ -1,6 +1,7 @@
 """``hn node listcores``: what each processor does."""
 
 from headnode.apps.cli.command import FORMAT, STATE, Command
+from headnode.apps.cli.options import Option
 from headnode.apps.cli.screens.node import CORE_COLUMNS, CORE_STATES, CORE_WIDTHS, core_rows
 from headnode.apps.cli.sheet import Sheet
 from headnode.apps.cli.words import states
@@ -18,6 +19,8 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
     names = [node["name"] for node in client.ask("nodes")["nodes"]]
     nodes = [client.ask("node", node=name)["node"] for name in names]
     pairs = [(node, list(zip(core_rows(node), node["cores"], strict=True))) for node in nodes]
+    if (job := asked.number("jobid")) is not None:
+        pairs = [(node, [each for each in cores if each[0]["Job ID"] == str(job)]) for node, cores in pairs]
     if wanted:
         pairs = [(node, [each for each in cores if each[0]["State"] in wanted]) for node, cores in pairs]
     rows = [row for _, cores in pairs for row, _ in cores]
@@ -35,7 +38,7 @@ COMMANDS = (
         "",
         "List the processors and what runs on them",
         run,
-        options=(STATE, FORMAT),
+        options=(STATE, Option("jobid", "ID", "Only processors that this job holds"), FORMAT),
         example="hn node listcores /state:idle",
     ),
 )

@@ -2,7 +2,7 @@
 
 from headnode.apps.cli.command import Command
 from headnode.apps.cli.each import for_each
-from headnode.apps.cli.node_names import names_of
+from headnode.apps.cli.node_names import ALL_NODES, all_or_named
 from headnode.apps.cli.options import Option, usage
 from headnode.apps.cli.period import moment
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def run(asked: "Asked", client: "Client", out: "Output") -> int:
     """Drain each node."""
-    names = names_of(asked.words)
+    names = all_or_named(asked, client)
     if not names:
         raise usage("no node was given", "give the names of one or more nodes")
     closes, reason = moment(asked, "at", ahead=True), asked.text("reason") or ""
@@ -46,6 +46,7 @@ COMMANDS = (
         "Give nodes no new jobs and say why; those they run go on",
         run,
         options=(
+            ALL_NODES,
             Option("reason", "TEXT", "Why; whoever asks why a job waits reads it"),
             Option("force", "", "Kill what runs there: rerunnable tasks are queued again, other tasks fail"),
             Option(

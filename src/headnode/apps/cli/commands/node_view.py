@@ -7,9 +7,15 @@ from headnode.apps.cli.sheet import Sheet
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from headnode.apps.cli.options import Asked
     from headnode.apps.cli.output import Output
     from headnode.apps.client.client import Client
+
+ROWS = 20  # jobs
+PAGE = 1000  # jobs
+LOOKED_AT = 100_000  # jobs
 
 
 def run(asked: "Asked", client: "Client", out: "Output") -> int:
@@ -17,7 +23,30 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
     if len(asked.words) != 1:
         raise usage(f"{len(asked.words)} nodes were given", "give the name of one node")
     node = client.ask("node", node=asked.words[0])["node"]
+    if asked.flag("jobhistory"):
+        return _jobs_of(node["name"], asked, client, out)
     out.sheet(Sheet("Node Name", [view(node)], node))
+    return 0
+
+
+def _jobs_of(node: str, asked: "Asked", client: "Client", out: "Output") -> int:
+    """List the newest jobs that used the node; looks at `LOOKED_AT` jobs at most."""
+    from headnode.apps.cli.node_names import names_of
+    from headnode.apps.cli.screens.job import WIDTHS, row
+
+    found: list[dict[str, Any]] = []
+    most, before, looked_at = asked.number("lastrows") or ROWS, None, 0
+    while len(found) < most and looked_at < LOOKED_AT:
+        page = client.ask("jobs", before=before, limit=PAGE)
+        looked_at += len(page["jobs"])
+        ids = [job["id"] for job in page["jobs"]]
+        found += [job for job in page["jobs"] if node in names_of([job["nodes"]])]
+        before = page["more"]
+        if before is None or not ids:
+            break
+    found = found[:most]
+    columns = ("Id", "Owner", "Name", "State", "Priority")
+    out.sheet(Sheet("Id", [row(job) for job in found], found, columns=columns, widths=WIDTHS))
     return 0
 
 
@@ -27,7 +56,12 @@ COMMANDS = (
         "NODE",
         "Show a node",
         run,
-        options=(Option("detailed", "", "Accepted from older commands; everything is shown anyway"), FORMAT),
+        options=(
+            Option("jobhistory", "", "List the newest jobs that used the node, instead"),
+            Option("lastrows", "N", f"With /jobhistory: how many ({ROWS} if not given)"),
+            Option("detailed", "", "Accepted from older commands; everything is shown anyway"),
+            FORMAT,
+        ),
         example="hn node view node01",
     ),
 )

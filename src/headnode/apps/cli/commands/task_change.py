@@ -1,4 +1,4 @@
-"""``hn task cancel`` and ``requeue``: one deed for each of the tasks named."""
+"""``hn task cancel``, ``finish`` and ``requeue``: one deed for each of the tasks named."""
 
 from headnode.apps.cli.command import Command
 from headnode.apps.cli.each import for_each
@@ -11,6 +11,11 @@ if TYPE_CHECKING:
     from headnode.apps.cli.output import Output
     from headnode.apps.client.client import Client
 
+_STOPPING = (
+    Option("message", "TEXT", "Why; it is kept with the task"),
+    Option("force", "", "Kill it at once, without the time it has to end by itself"),
+)
+
 
 def cancel(asked: "Asked", client: "Client", out: "Output") -> int:
     """Cancel each task, or the whole of a sweep."""
@@ -22,6 +27,20 @@ def cancel(asked: "Asked", client: "Client", out: "Output") -> int:
             "cancel_task", job=job, task=task, instance=instance, message=message, force=force
         )
         out.said(f"Task {word} has been canceled.", answer, word)
+
+    return for_each(_some(asked), deed, out)
+
+
+def finish(asked: "Asked", client: "Client", out: "Output") -> int:
+    """Stop each task, or the whole of a sweep, and count what ran as finished."""
+    message, force = asked.text("message"), asked.flag("force") or None
+
+    def deed(word: str) -> None:
+        job, task, instance = task_address([word])
+        answer = client.ask(
+            "finish_task", job=job, task=task, instance=instance, message=message, force=force
+        )
+        out.said(f"Task {word} has been finished.", answer, word)
 
     return for_each(_some(asked), deed, out)
 
@@ -49,11 +68,17 @@ COMMANDS = (
         "JOB.TASK[.INSTANCE]...",
         "Cancel tasks",
         cancel,
-        options=(
-            Option("message", "TEXT", "Why; it is kept with the task"),
-            Option("force", "", "Kill it at once, without the time it has to end by itself"),
-        ),
+        options=_STOPPING,
         example="hn task cancel 12.3",
+    ),
+    Command(
+        "finish",
+        "JOB.TASK[.INSTANCE]...",
+        "Stop tasks and count them as finished",
+        finish,
+        options=_STOPPING,
+        example="hn task finish 12.3",
+        notes=("Instances that have not started are canceled.",),
     ),
     Command(
         "requeue", "JOB.TASK[.INSTANCE]...", "Run tasks again", requeue, example="hn task requeue 12.3.17"

@@ -1,0 +1,89 @@
+"""The heads that run on this machine, found by the name of their cluster.
+
+Each head writes a file with its cluster's name and state directory. Commands read it for ``/scheduler:NAME``
+if the head has its state elsewhere than usual. A file of a head that was killed stays until the next start:
+a state directory without a socket counts as none.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+SYSTEM_PLACE = Path("/run/headnode/heads")
+SOCKET = "head.sock"
+LONGEST = 4096  # bytes of a file that is read
+MOST = 1000  # files of a directory that are read
+
+
+class LocalHead(NamedTuple):
+    """A head of this machine."""
+
+    cluster: str
+    state: str
+
+
+def own_place(environ: Mapping[str, str]) -> Path:
+    """Return where the heads of this user are listed."""
+    home = environ.get("XDG_STATE_HOME", "")
+    base = Path(home) if Path(home).is_absolute() else Path("~/.local/state").expanduser()
+    return base / "headnode-heads"
+
+
+@contextlib.contextmanager
+def announced(environ: Mapping[str, str], cluster: str, state: Path) -> Iterator[None]:
+    """List a head while it runs; root's heads are listed for every user of the machine."""
+    places = [own_place(environ), *([SYSTEM_PLACE] if os.geteuid() == 0 else [])]
+    files = [place / str(os.getpid()) for place in places]
+    for file in files:
+        with contextlib.suppress(OSError):  # a head without a list runs as well
+            file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            _forget_ended(file.parent)
+            file.write_text(f"{cluster}\n{state.absolute()}\n")
+            file.chmod(0o644)
+    try:
+        yield
+    finally:
+        for file in files:
+            with contextlib.suppress(OSError):
+                file.unlink()
+
+
+def local_heads(environ: Mapping[str, str]) -> list[LocalHead]:
+    """Return the heads that this user may mean, his own first, each once."""
+    found = [head for place in (own_place(environ), SYSTEM_PLACE) for head in _listed(place)]
+    return list(dict.fromkeys(found))
+
+
+def _listed(place: Path) -> Iterator[LocalHead]:
+    try:
+        names = sorted(os.listdir(place))[:MOST]  # noqa: PTH208 (names are enough)
+    except OSError:
+        return
+    for name in names:
+        with contextlib.suppress(OSError, ValueError):
+            head = _read(place / name)
+            if (Path(head.state) / SOCKET).exists():
+                yield head
+
+
+def _read(path: Path) -> LocalHead:
+    """Return what a file says.
+
+    Raises:  OSError; ValueError when it is another user's, or says nothing.
+    """
+    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if os.fstat(file).st_uid not in (0, os.geteuid()):
+            raise ValueError(f"{path} belongs to another user")
+        cluster, state = os.read(file, LONGEST).decode().splitlines()
+    finally:
+        os.close(file)
+    return LocalHead(cluster, state)
+
+
+def _forget_ended(place: Path) -> None:
+    for name in os.listdir(place)[:MOST]:  # noqa: PTH208
+        if name.isdigit() and not Path("/proc", name).exists():
+            (place / name).unlink(missing_ok=True)

@@ -1,0 +1,1 @@
+"""The programs of HPC Pack and Compute Cluster Server: `job`, `task`, `node`, `cluscfg` and `clusrun`."""

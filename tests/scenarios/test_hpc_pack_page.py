@@ -1,0 +1,91 @@
+"""The script of HPC Pack commands that the page shows prints what the page says."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cli_scripted_head import hn
+
+PAGE = Path(__file__).parents[2] / "docs" / "hpc-pack.md"
+PATIENCE = 120.0  # seconds
+HN = Path(sys.executable).parent / "hn"
+
+
+def blocks() -> tuple[str, str]:
+    """Return the script of the page and what it prints."""
+    _, _, section = PAGE.read_text().partition("## A script\n")
+    script, printed = re.findall(r"^```(?:sh|text)\n(.*?)^```", section, re.MULTILINE | re.DOTALL)[:2]
+    return script, printed
+
+
+def plain(printed: str) -> list[str]:
+    """Return the lines of a transcript; columns are as wide as the names of the machine and directory."""
+    return [" ".join(line.split()) for line in printed.split("\n") if line.strip()]
+
+
+def environment(tmp_path: Path, **more: str) -> dict[str, str]:
+    """Return an environment with the commands installed, in which no other head is found."""
+    programs = tmp_path / "bin"
+    said = subprocess.run(
+        [HN, "compat", "install", programs], capture_output=True, text=True, check=True, env=dict(os.environ)
+    )
+    assert said.stdout.count(" is a link to ") == 5
+    plain = {name: value for name, value in os.environ.items() if not name.startswith(("HEADNODE", "CCP_"))}
+    return plain | {"PATH": f"{programs}:{os.environ['PATH']}"} | more
+
+
+def test_the_script_of_the_page_prints_what_the_page_says(state: Path, tmp_path: Path) -> None:
+    script, printed = blocks()
+    assert 30 <= len(script.splitlines()) <= 40
+    folder = tmp_path / "work"
+    folder.mkdir()
+    around = environment(tmp_path, CCP_SCHEDULER=str(state))
+    said = subprocess.run(
+        ["sh", "-c", script],
+        cwd=folder,
+        env=around,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    found = said.stdout.replace(str(folder), "/work/demo").replace(os.uname().nodename, "node01")
+    assert plain(found) == plain(printed), found
+    assert said.returncode == 0
+    assert hn("cluster", "envs", "--json", state=state).stdout == "{}\n"
+
+
+@pytest.mark.parametrize(("parameter", "sentence"), [("CCS", "Job queued"), ("", "Created job")])
+def test_a_parameter_chooses_whose_sentence_tells_of_a_new_job(
+    state: Path, tmp_path: Path, parameter: str, sentence: str
+) -> None:
+    assert hn("cluster", "params", f"CommandSentences={parameter}", state=state).returncode == 0
+    around = environment(tmp_path)
+    said = subprocess.run(
+        ["job", "new", f"/scheduler:{state}"], env=around, capture_output=True, text=True, check=False
+    )
+    assert re.fullmatch(rf"{sentence}, ID: \d+\n", said.stdout), said.stderr
+    assert hn("job", "new", state=state).stdout.startswith("Job queued, ID: ")
+
+
+def test_a_refused_command_has_exit_status_1_and_an_installed_link_is_listed_and_removed(
+    tmp_path: Path,
+) -> None:
+    around = environment(tmp_path)
+    for words in (["job", "frobnicate"], ["job", "list", "/jobtemplate:x"], ["task", "view"]):
+        assert subprocess.run(words, env=around, capture_output=True, check=False).returncode == 1
+    listed = subprocess.run([HN, "compat", "list"], env=around, capture_output=True, text=True, check=True)
+    assert f"{tmp_path}/bin/clusrun -> {HN}" in listed.stdout
+    (tmp_path / "bin" / "task").unlink()
+    (tmp_path / "bin" / "task").write_text("my own")
+    again = subprocess.run(
+        [HN, "compat", "install", tmp_path / "bin"], env=around, capture_output=True, text=True, check=False
+    )
+    assert again.returncode == 2
+    assert "is no link to hn" in again.stderr
+    subprocess.run([HN, "compat", "remove", tmp_path / "bin"], env=around, capture_output=True, check=True)
+    assert [path.name for path in (tmp_path / "bin").iterdir()] == ["task"]
