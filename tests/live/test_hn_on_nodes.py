@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -299,8 +300,12 @@ def test_the_connections_of_one_user_are_bounded_and_come_back(node: JoinedNode,
     for client in clients:
         client.ask("job", job=sleeper)
     assert refused(door(node), "job", job=sleeper) == "too-many-clients"
-    for client in clients:
-        client.close()
+    task = door(node, f"{sleeper}.1.1.1")
+    with ThreadPoolExecutor(1) as beside:
+        patient = beside.submit(task.ask, "whoami")  # a task does not fail for that
+        for client in clients:
+            client.close()
+        assert patient.result(PATIENCE)["role"] == "user"
     deadline = time.monotonic() + PATIENCE
     while asks(node) == "too-many-clients":  # the agent has not heard of all ends yet
         assert time.monotonic() < deadline
@@ -335,6 +340,18 @@ def test_what_a_task_launches_on_its_other_node_asks_as_the_task_too(
     finally:
         head.ask("drain_node", node="further", reason="over")
         other.stop()
+
+
+def test_a_task_that_asks_while_its_agent_is_started_anew_gets_its_answer(
+    head: RealHead, node: JoinedNode, sleeper: int
+) -> None:
+    node.stop()
+    task = door(node, f"{sleeper}.1.1.1")
+    with ThreadPoolExecutor(1) as beside:
+        patient = beside.submit(task.ask, "whoami")
+        node.start()
+        assert patient.result(PATIENCE)["role"] == "user"
+    wait_for_state(head, "far", "Ready")
 
 
 def test_a_shell_beside_the_task_asks_as_the_owner_of_the_job(

@@ -27,8 +27,8 @@ log = logging.getLogger("headnode.agent")
 SOCKET = "hn.sock"
 PATIENCE = 15.0  # seconds for somebody to say who asks, and for the head to answer that
 LARGEST_GREETING = 4096  # bytes of it
-MOST = 128  # connections
-MOST_OF_ONE = 32  # connections of one user
+MOST = 160  # connections, each of two descriptors, of which an agent has 1024
+MOST_OF_ONE = 128  # connections of one user
 PIECE = 64 * 1024  # bytes that are passed on at once
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]

@@ -1,18 +1,37 @@
 """A connection to the head by way of the agent of this node, for a task or a user who has one here."""
 
+import random
+import time
+
 from headnode.apps.client.connection import Connection
 from headnode.apps.client.failures import refusal_in
 from headnode.apps.client.where import NodeDoor
-from headnode.core.model.errors import Unavailable
+from headnode.core.model.errors import HeadnodeError, Unavailable
 
 PATIENCE = 40.0  # seconds that the agent has to reach the head
+PERSISTENCE = 20.0  # seconds in which a task tries again: agent and head may be started anew meanwhile
+BETWEEN = 0.5  # seconds between two tries, at most
+PASSING = ("agent-away", "head-away", "too-many-clients", "too-many-connections")
+"""What a task need not fail for: nothing was asked yet."""
 
 
 def enter(door: NodeDoor) -> Connection:
     """Return a connection on which the head knows us by our task.
 
+    A task tries again for a while where another moment may do.
     Raises:  Unavailable ``agent-away``; the refusal of the agent or of the head.
     """
+    until = time.monotonic() + (PERSISTENCE if door.task else 0.0)
+    while True:
+        try:
+            return _enter(door)
+        except HeadnodeError as error:
+            if error.code not in PASSING or time.monotonic() >= until:
+                raise
+        time.sleep(random.uniform(0.1, BETWEEN))  # noqa: S311 (many tasks shall not come back at once)
+
+
+def _enter(door: NodeDoor) -> Connection:
     try:
         connection = Connection.to(door.socket)
     except OSError as error:

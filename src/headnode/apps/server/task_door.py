@@ -22,7 +22,7 @@ log = logging.getLogger("headnode.clients")
 
 PATIENCE = 15.0  # seconds that a node has to say for whom it speaks
 LARGEST_GREETING = 4096  # bytes of that
-MOST_OF_NODE = 128  # connections
+MOST_OF_NODE = 256  # connections
 MOST = 1_000  # connections of all nodes
 LAST_ANSWER = 2.0  # seconds between the end of an attempt and that of its connections
 
