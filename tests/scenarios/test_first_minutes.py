@@ -25,10 +25,10 @@ TIMES = (
 )
 
 
-def typed() -> Iterator[tuple[str, str]]:
-    """Yield each command of the page with what it shows."""
+def typed(page: Path = PAGE) -> Iterator[tuple[str, str]]:
+    """Yield each command of a page with what it shows."""
     lines: list[str] = []
-    for kind, text in BLOCK.findall(PAGE.read_text()):
+    for kind, text in BLOCK.findall(page.read_text()):
         for line in text.splitlines():
             if kind == "console" and line.startswith("$ ") and lines:
                 yield lines[0], "\n".join(lines[1:])

@@ -11,7 +11,7 @@ from cli_scripted_head import job
 
 from headnode.apps.cli.commands import job_list
 from headnode.apps.cli.screens import job_table
-from headnode.apps.cli.sheet import Sheet, as_table
+from headnode.apps.cli.sheet import Sheet, as_list, as_table
 
 NOW = 1_700_010_000.0
 LONG = "needs 16 processors; at most 3 processors on 2 nodes would fit now"
@@ -106,3 +106,12 @@ def test_jobs_are_sorted_by_what_is_shown(order: str, ids: list[int]) -> None:
 
 def test_the_orders_that_are_offered_are_those_that_there_are() -> None:
     assert set(job_list.ORDERS) == set(job_table.ORDERS)
+
+
+def test_a_record_on_a_terminal_breaks_no_word_and_fits() -> None:
+    rows = [{"Id": "7", "Pending Reason": f"{LONG}; {LONG}", "Environment": "A=1\n\nB=2"}]
+    lines = as_list(Sheet("Id", rows, rows), 80).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert f"{LONG}; {LONG}" in " ".join(" ".join(lines).split())
+    assert all(line.startswith("    ") or ":" in line for line in lines)
+    assert as_list(Sheet("Id", rows, rows)).count("\n") == 5  # a pipe gets each value as it is

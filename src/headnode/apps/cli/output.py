@@ -65,7 +65,7 @@ class TableOutput(Output):
         from headnode.apps.cli.sheet import as_list, as_table
 
         if not sheet.columns:
-            self._write(as_list(sheet))
+            self._write(as_list(sheet, self.width))
         else:
             self._write(as_table(sheet, self.width, coloured=self.coloured))
 
@@ -77,7 +77,7 @@ class ListOutput(Output):
         """Show records."""
         from headnode.apps.cli.sheet import as_list
 
-        self._write(as_list(sheet))
+        self._write(as_list(sheet, self.width))
 
 
 class JsonOutput(Output):

@@ -58,17 +58,20 @@ class Sheet:
         self.colours = colours or {}
 
 
-def as_list(sheet: Sheet) -> str:
-    """Write the records as ``Key   : Value`` lines."""
-    width = max([KEY_WIDTH, *(len(key) for row in sheet.rows for key in row)])
-    records = ["".join(_entry(key, value, width) for key, value in row.items()) for row in sheet.rows]
+def as_list(sheet: Sheet, width: int | None = None) -> str:
+    """Write the records as ``Key   : Value`` lines; a terminal of `width` columns gets long values folded."""
+    keys = max([KEY_WIDTH, *(len(key) for row in sheet.rows for key in row)])
+    room = None if width is None else max(width - keys - 2, NARROWEST // 2)
+    records = ["".join(_entry(key, value, keys, room) for key, value in row.items()) for row in sheet.rows]
     if sheet.trailer:
         records.append(f"{sheet.trailer}\n")
     return "\n".join(records)
 
 
-def _entry(key: str, value: str, width: int) -> str:
+def _entry(key: str, value: str, width: int, room: int | None) -> str:
     lines = [printable(line) for line in value.split("\n")]
+    if room is not None:
+        lines = [part for line in lines for part in (_folded(line, room).split("\n") if line else [line])]
     first = f"{key:<{width}}: {lines[0]}".rstrip()
     return "\n".join([first, *(f"{'':<{width}}  {line}".rstrip() or " " * 4 for line in lines[1:])]) + "\n"
 

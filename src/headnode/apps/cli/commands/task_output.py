@@ -55,7 +55,7 @@ def _print_whole(
     """Print what all instances of a sweep, or all tasks of a job, have printed."""
     from headnode.apps.cli.whole_output import WholeOutput
 
-    headers = asked.flag("headers") if "headers" in asked.options else out.width is not None
+    headers = _wants_headers(asked, client, out, job, task)
     whole = WholeOutput(client, out, job, task, stream, headers=headers)
     if not out.for_people:
         for _, files in whole.files():
@@ -67,6 +67,15 @@ def _print_whole(
         what = f"job {job}" if task is None else f"task {job}.{task}"
         out.note(f"nothing of {what} has begun; with --follow, this command waits for it")
     return 1 if whole.troubles else 0
+
+
+def _wants_headers(asked: "Asked", client: "Client", out: "Output", job: int, task: int | None) -> bool:
+    """Return what was said of headers; else they are for terminals, and for what has several outputs."""
+    if "headers" in asked.options:
+        return asked.flag("headers")
+    if out.width is None:
+        return False
+    return task is not None or client.ask("job", job=job)["job"]["tasks"]["total"] != 1
 
 
 def _follow(client: "Client", question: "dict[str, Any]", stream: str, out: "Output") -> None:

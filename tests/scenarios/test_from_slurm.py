@@ -1,0 +1,95 @@
+"""A Slurm user's first ten commands print what their page shows, in a terminal of 80 columns."""
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from test_first_minutes import PATIENCE, as_on_the_page, environment, typed, without_times
+from test_first_minutes import home as new_user
+
+from headnode.adapters.identity.peer import user_name
+
+PAGE = Path(__file__).parents[2] / "docs" / "from-slurm.md"
+TIMES = (r"\b\d\d:\d\d\b", r"\b(\d+d)?(\d+h)?(\d+m)?(\d+s)\b", r"promised +\S+", r"\bT or sooner\b")
+MEANT = ("sinfo", "squeue", "sbatch", "srun", "scancel", "scontrol show job", "sacct", "squeue --start",
+         "scontrol update nodename", "sbatch --array")  # fmt: skip
+
+home = new_user
+
+
+def in_terminal(words: str, home: Path) -> tuple[int, str]:
+    """Run a command in a terminal of 80 columns; return its status, and what is to be read there."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 80, 0, 0))
+    process = subprocess.Popen(
+        ["sh", "-c", words],
+        cwd=home / "headnode",
+        env={**environment(home), "TERM": "dumb"},
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    said = b"".join(iter(lambda: read(ours), b""))
+    os.close(ours)
+    return process.wait(timeout=PATIENCE), said.decode().replace("\r\n", "\n")
+
+
+def in_pipe(words: str, home: Path) -> tuple[int, str]:
+    done = subprocess.run(
+        ["sh", "-c", f"{words} 2>&1"],
+        cwd=home / "headnode",
+        env=environment(home),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+def read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 4096)
+    except OSError:  # how Linux says that the other end of a terminal is closed
+        return b""
+
+
+def plain(text: str) -> str:
+    """Return a text without what differs from one machine, user and minute to another."""
+    text = re.sub(rf"\b{re.escape(user_name(os.geteuid()))}\b", "ada", text)
+    for pattern in TIMES:
+        text = re.sub(pattern, "T", text)
+    return re.sub(r"-{2,}", "---", without_times(text))
+
+
+@pytest.fixture
+def cluster(home: Path) -> Iterator[Path]:
+    yield home
+    if (Path(environment(home)["HEADNODE_STATE"]) / "head.sock").exists():
+        status, said = in_pipe("hn down --cancel-jobs", home)
+        assert status == 0, said
+
+
+def test_every_command_of_the_page_prints_what_the_page_shows(cluster: Path) -> None:
+    commands = list(typed(PAGE))
+    assert len(commands) >= 10
+    for command, shown in commands:
+        waits = "--wait" in command or "job wait" in command  # a terminal shows bars meanwhile
+        status, said = (in_pipe if waits else in_terminal)(command, cluster)
+        assert status == 0, f"{command}: {said}"
+        seen = as_on_the_page(said, cluster)
+        assert plain(seen) == plain(shown), command
+        if not waits and "hn up" not in command:
+            assert max(map(len, seen.splitlines())) <= 80, seen
+
+
+@pytest.mark.parametrize("command", MEANT)
+def test_the_page_has_the_command_that_a_slurm_user_would_type(command: str) -> None:
+    assert f"`{command}" in PAGE.read_text()
