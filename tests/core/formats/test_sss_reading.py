@@ -39,7 +39,6 @@ WRONG = {
     "<JobGroup><Job><Id>1</Id></Job></JobGroup>": ("missing", "JobGroup: it has no Id"),
     "<JobGroup><Id>g</Id></JobGroup>": ("missing", "JobGroup: it holds no Job"),
     "<Job/>": ("not-a-job", "Job: it describes nothing"),
-    "<Job> job123 </Job>": ("not-a-job", "Job: it describes nothing"),
     "<Data><!-- none --></Data>": ("not-a-job", "Data: it holds no job"),
     "<Jobs><Job/></Jobs>": ("not-a-job", "'Jobs' is no SSS job object"),
     '<Job xmlns="http://schemas.microsoft.com/HPCS2008R2/scheduler/"><Id>1</Id></Job>': (

@@ -119,20 +119,21 @@ def test_names_in_the_wrong_case_are_read_leniently_and_told() -> None:
     text = "<Job><id>1</id><processors Units='a'>1</processors></Job>"
     document, report = read_document(text, lenient=True)
     assert [item.what for item in report] == [
-        "repaired: element 'id' is read as 'Id'",
-        "repaired: element 'processors' is read as 'Processors'",
+        "element 'id' is read as 'Id': names are told in any case",
+        "element 'processors' is read as 'Processors': names are told in any case",
         "repaired: attribute 'Units' is read as 'units'",
     ]
     assert "units='a'" in str(document)
 
 
-def test_parts_in_the_wrong_case_are_read_leniently_and_told() -> None:
-    text = "<Job><Id>1</Id><taskgroup><TASK>7</TASK></taskgroup></Job>"
-    document, report = read_document(text, lenient=True)
+def test_names_are_read_in_any_case_and_told() -> None:
+    text = "<JOB><id>1</id><taskgroup><TASK>7</TASK></taskgroup></JOB>"
+    document, report = read_document(text)
     assert document == read_document("<Job><Id>1</Id><TaskGroup><Task>7</Task></TaskGroup></Job>")[0]
     assert [item.what for item in report] == [
-        "repaired: element 'taskgroup' is read as 'TaskGroup'",
-        "repaired: element 'TASK' is read as 'Task'",
+        "element 'id' is read as 'Id': names are told in any case",
+        "element 'taskgroup' is read as 'TaskGroup': names are told in any case",
+        "element 'TASK' is read as 'Task': names are told in any case",
     ]
 
 

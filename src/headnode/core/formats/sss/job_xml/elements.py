@@ -29,6 +29,9 @@ from headnode.core.formats.sss.versions import Version
 from headnode.core.model.errors import BadRequest
 
 _IN_LOWER = {place: {name.lower(): name for name in names} for place, names in SPELLINGS.items()}
+_CHILDREN_IN_LOWER = {
+    place: {name.lower(): child for name, child in found.items()} for place, found in CHILDREN_OF.items()
+}
 _RANGE = re.compile(r"\[(?:[0-9]{2,5}-[0-9]{1,5}|[0-9]-[0-9]{2,5})\]")
 _WRAPPING = {place for place, names in SPELLINGS.items() if "Node" in names}
 _ANYWHERE = {name for names in SPELLINGS.values() for name in names}
@@ -56,13 +59,16 @@ class Elements:
         """Return what an element is that has parts of its own; None when it has not."""
         children = self.children(place)
         child = children.get(element.tag)
-        if child is None and self._lenient:
-            name = self.name(element)
-            child = next((one for one in children.values() if one.name.lower() == name.lower()), None)
+        name = self.name(element) if child is None else ""
+        if child is None and name not in SPELLINGS[place]:
+            child = _CHILDREN_IN_LOWER[place].get(name.lower())
             if child:
-                what = f"repaired: element {name!r} is read as {child.name!r}"
-                self._findings.add(Kind.TRANSLATED, element, what)
+                self._tell_case(element, name, child.name)
         return child
+
+    def _tell_case(self, element: etree._Element, name: str, meant: str) -> None:
+        what = f"element {name!r} is read as {meant!r}: names are told in any case"
+        self._findings.add(Kind.TRANSLATED, element, what)
 
     def children(self, place: Place) -> Mapping[str, Child]:
         """Return the elements in `place` that have parts of their own, by their tags."""
@@ -119,7 +125,7 @@ class Elements:
         if spelling is None and name == NODE_PROPERTIES and place in _WRAPPING:
             yield from self._node_properties(element, place, inherited)
             return
-        if spelling is None and self._lenient:
+        if spelling is None:
             name, spelling = self._other_case(element, name, place)
         if spelling is None:
             yield self._stranger(element, name, place, inherited), None
@@ -263,8 +269,7 @@ class Elements:
     def _other_case(self, element: etree._Element, name: str, place: Place) -> tuple[str, Spelling | None]:
         meant = _IN_LOWER[place].get(name.lower(), name)
         if meant != name:
-            what = f"repaired: element {name!r} is read as {meant!r}"
-            self._findings.add(Kind.TRANSLATED, element, what)
+            self._tell_case(element, name, meant)
         return meant, SPELLINGS[place].get(meant)
 
     def _stranger(self, element: etree._Element, name: str, place: Place, inherited: Awareness) -> Kept:

@@ -32,6 +32,7 @@ from headnode.core.formats.sss.job_xml.attributes_reader import Fields
 from headnode.core.formats.sss.job_xml.checking import Checks
 from headnode.core.formats.sss.job_xml.elements import Elements
 from headnode.core.formats.sss.job_xml.findings import Findings, local
+from headnode.core.formats.sss.job_xml.moab import SCRIPT, is_moabs, respell
 from headnode.core.formats.sss.job_xml.plain_names import key_of
 from headnode.core.formats.sss.job_xml.repairs import Mended, mend
 from headnode.core.formats.sss.properties import Envelope, Property
@@ -46,7 +47,7 @@ _STRUCTS: dict[Place, tuple[type[Any], type[Reference]]] = {
     Place.TASK: (Task, TaskRef),
     Place.JOB_GROUP: (JobGroup, JobGroupRef),
 }
-_ROOTS = ("Job", "JobGroup", "Data")
+_ROOTS = {name.lower(): name for name in ("Job", "JobGroup", "Data")}
 _MESSAGES = ("Envelope", "Body", "Request", "Response")
 _MUST = {
     place: [row for row in ROWS if place in row.places and row.appearance is Need.MUST] for place in Place
@@ -116,10 +117,14 @@ class _Reader:
 
     def read(self, awareness: Awareness) -> tuple[Document, Report]:
         """Read it as `read_document` promises."""
-        name = self._elements.name(self._root)
-        if name not in _ROOTS or self._namespace in BY_NAMESPACE:
-            self._refuse_root(name)
+        written = self._elements.name(self._root)
+        name = _ROOTS.get(written.lower(), "")
+        if not name or self._namespace in BY_NAMESPACE:
+            self._refuse_root(written)
+        script = respell(self._root, self._findings) if is_moabs(self._root) else None
         fields = self._data(awareness) if name == "Data" else self._alone(name, awareness)
+        if script is not None:
+            fields["files"] = (File(id=SCRIPT, body=script),)
         self._checks.fragments({file.id for file in fields.get("files", ())})
         version = self._version()
         document = Document(version=version, namespace=self._namespace, **fields)
@@ -134,7 +139,7 @@ class _Reader:
         self._findings.refuse("not-a-job", self._root, f"{name!r} is no SSS job object", fix)
 
     def _alone(self, name: str, awareness: Awareness) -> Fields:
-        if not len(self._root):
+        if not len(self._root) and not (self._root.text or "").strip():
             self._findings.refuse(
                 "not-a-job", self._root, "it describes nothing", "write its properties as elements in it"
             )
