@@ -11,8 +11,10 @@ import msgspec
 from msgspec.structs import replace
 
 from headnode.core.lifecycle.deadlines import coarse, within
+from headnode.core.lifecycle.events import Doubt
 from headnode.core.lifecycle.flow import Flow
 from headnode.core.lifecycle.numbers import together, without
+from headnode.core.lifecycle.ready_prologs import ReadyPrologs
 from headnode.core.lifecycle.records import (
     Invitation,
     JobRecord,
@@ -86,6 +88,8 @@ class Cluster:
         self.free: dict[str, list[int]] = {}
         self.holders: dict[str, set[JobId]] = {}
         self.start_failures = StartFailures()
+        self.ready_prologs = ReadyPrologs()
+        self.doubts: dict[str, Doubt] = {}  # nodes that a failed prolog drained, while a job may be to blame
         self.reduced: set[str] = set()  # nodes of which jobs may hold what is out of service
         self.children: dict[int, set[JobId]] = {}
         self.deadlines: list[tuple[Instant, JobId]] = []
@@ -108,6 +112,7 @@ class Cluster:
         self._interned: dict[str, str] = {}
         for node in self.nodes.values():
             self.open_node(node)
+            self.look_whom_to_blame(node)
         for record in kept.jobs:
             self.adopt(record)
 
@@ -126,6 +131,13 @@ class Cluster:
             next_job=self.next_job,
             next_order=self.next_order,
         )
+
+    def look_whom_to_blame(self, node: NodeRecord) -> None:
+        """Learn from the drains of a node whether a job may be to blame."""
+        self.doubts.pop(node.facts.name, None)
+        for drain in node.drains:
+            if drain.doubt is not None:
+                self.doubts[node.facts.name] = drain.doubt
 
     # Reading
 

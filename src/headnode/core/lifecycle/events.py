@@ -415,6 +415,14 @@ DrainCause = Literal["asked", "health", "hook", "agent", "report", "fault", "fai
 its agent, an impossible report, a fault of its own, or attempts that fail to start there again and again."""
 
 
+class Doubt(msgspec.Struct, frozen=True):
+    """A prolog failed on a node, and its job may be to blame."""
+
+    job: JobId
+    owner: str
+    since: Instant
+
+
 class NodeDrained(NodeFact, frozen=True, gc=False):
     """It starts nothing that may not be over when it closes; in place of what the same cause said before."""
 
@@ -423,6 +431,7 @@ class NodeDrained(NodeFact, frozen=True, gc=False):
     reason: str = ""
     by: str = ""
     force: bool = False  # jobs give up what they hold there
+    doubt: Doubt | None = None  # the job whose prolog failed, if that may be the fault of the job
 
 
 class NodeDrainLifted(NodeFact, frozen=True, gc=False):
@@ -430,6 +439,7 @@ class NodeDrainLifted(NodeFact, frozen=True, gc=False):
 
     cause: DrainCause = "asked"
     by: str = ""
+    doubt: Doubt | None = None  # the job that was held instead
 
 
 class NodeUnreachable(NodeFact, frozen=True, gc=False):

@@ -1,9 +1,11 @@
 """Apply what nodes do before a job comes to them, and after it has gone."""
 
+from msgspec.structs import replace
+
 from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.arrows import job_target
 from headnode.core.lifecycle.cluster import Cluster
-from headnode.core.lifecycle.records import JobRecord, Run
+from headnode.core.lifecycle.records import JobRecord, NodeRecord, Run
 from headnode.core.model.errors import Broken
 
 
@@ -37,7 +39,17 @@ def readied(cluster: Cluster, event: e.NodeReadied) -> None:
     job_target(record.state, event)
     run = _run(record)
     run.unready = tuple(node for node in run.unready if node != event.node)
+    cluster.ready_prologs.ended(record.owner, event.at)
+    if event.node in cluster.nodes:
+        cluster.nodes[event.node].doubt = None
+    for node in [node for node, doubt in cluster.doubts.items() if doubt.job == event.job]:
+        _lay_to_node(cluster, cluster.nodes[node])  # the same job was made ready elsewhere
     cluster.touched.add(event.job)
+
+
+def _lay_to_node(cluster: Cluster, known: NodeRecord) -> None:
+    known.drains = tuple(replace(drain, doubt=None) for drain in known.drains)
+    cluster.look_whom_to_blame(known)
 
 
 def cleaning(cluster: Cluster, event: e.NodesCleaning) -> None:

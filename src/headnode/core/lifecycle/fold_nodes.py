@@ -74,7 +74,7 @@ def moved(cluster: Cluster, event: e.NodeFact) -> None:
 def drained(cluster: Cluster, event: e.NodeDrained) -> None:
     """A node closes, now or later."""
     known = cluster.node(event.node)
-    drain = Drain(event.cause, event.at, event.closes, event.reason, event.by, event.force)
+    drain = Drain(event.cause, event.at, event.closes, event.reason, event.by, event.force, event.doubt)
     _set_drains(cluster, known, (*_without(known, event.cause), drain))
 
 
@@ -82,6 +82,8 @@ def drain_lifted(cluster: Cluster, event: e.NodeDrainLifted) -> None:
     """A node does not close for this cause."""
     known = cluster.node(event.node)
     cluster.start_failures.forget(event.node)
+    if event.cause == "hook":
+        known.doubt = event.doubt
     _set_drains(cluster, known, _without(known, event.cause))
 
 
@@ -91,6 +93,7 @@ def _without(known: NodeRecord, cause: e.DrainCause) -> tuple[Drain, ...]:
 
 def _set_drains(cluster: Cluster, known: NodeRecord, drains: tuple[Drain, ...]) -> None:
     known.drains = drains
+    cluster.look_whom_to_blame(known)
     cluster.look_who_must_leave(known.facts.name)
     cluster.redraw_nodes.add(known.facts.name)
     cluster.pass_needed = True
@@ -101,6 +104,7 @@ def removed(cluster: Cluster, event: e.NodeRemoved) -> None:
     known = cluster.node(event.node)
     node_target(known.state, event)
     del cluster.nodes[event.node]
+    cluster.doubts.pop(event.node, None)
     cluster.start_failures.forget(event.node)
     cluster.look_who_is_served()
     cluster.bookings.look_at(event.node)

@@ -9,7 +9,8 @@ from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.deciding_losses import is_too_small_without
-from headnode.core.lifecycle.events import Event
+from headnode.core.lifecycle.events import Doubt, Event
+from headnode.core.lifecycle.failed_prologs import holds_of_blamed, in_doubt, is_held_for_prologs
 from headnode.core.lifecycle.hook_settings import cleaning_time, cleans_nodes
 from headnode.core.lifecycle.records import LONGEST_REASON, JobRecord, Run
 from headnode.core.lifecycle.states import JobState
@@ -42,11 +43,16 @@ def failed(cluster: Cluster, command: c.ReportHook, now: Instant) -> list[Event]
     """
     if command.node not in cluster.nodes:
         return []
+    record = cluster.jobs.get(command.job)
+    if command.hook == "prolog" and is_held_for_prologs(record):
+        return []
     events: list[Event] = []
     if command.hook != c.OLD_AGENT:
         reason = f"the {command.hook} of job {command.job} failed: {command.said}"
-        events = _drained(cluster, command.node, reason, now)
-    record = cluster.jobs.get(command.job)
+        doubt = in_doubt(cluster, command.node, record, now) if command.hook == "prolog" else None
+        events = _drained(cluster, command.node, reason, now, doubt)
+        if doubt is not None and record is not None and record.state is JobState.QUEUED:
+            events += holds_of_blamed(cluster, record, command.said, now, {command.node: doubt})
     if command.hook not in ("prolog", c.OLD_AGENT) or record is None or record.run is None:
         return events
     run = record.run
@@ -66,11 +72,13 @@ def failed(cluster: Cluster, command: c.ReportHook, now: Instant) -> list[Event]
     return [*events, lost]
 
 
-def _drained(cluster: Cluster, node: str, reason: str, now: Instant) -> list[Event]:
+def _drained(
+    cluster: Cluster, node: str, reason: str, now: Instant, doubt: Doubt | None = None
+) -> list[Event]:
     reason = reason[:LONGEST_REASON]
     if any(drain.cause == "hook" and drain.reason == reason for drain in cluster.nodes[node].drains):
         return []
-    return [e.NodeDrained(at=now, node=node, closes=now, cause="hook", reason=reason)]
+    return [e.NodeDrained(at=now, node=node, closes=now, cause="hook", reason=reason, doubt=doubt)]
 
 
 def cleaned_first(cluster: Cluster, record: JobRecord, given: list[Event]) -> list[Event]:

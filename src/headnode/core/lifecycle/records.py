@@ -9,7 +9,7 @@ from functools import lru_cache
 import msgspec
 from msgspec.structs import replace
 
-from headnode.core.lifecycle.events import Cause, DrainCause, FilterAnswered, Outcome, Place
+from headnode.core.lifecycle.events import Cause, Doubt, DrainCause, FilterAnswered, Outcome, Place
 from headnode.core.lifecycle.states import JobState, TaskState
 from headnode.core.lifecycle.usage import Usage
 from headnode.core.model.alternatives import chosen
@@ -236,6 +236,7 @@ class Drain(msgspec.Struct, frozen=True):
     reason: str = ""
     by: str = ""
     force: bool = False  # jobs give up what they hold there
+    doubt: Doubt | None = None  # the job whose prolog failed, while that may be the fault of the job
 
     @property
     def empties(self) -> bool:
@@ -254,6 +255,7 @@ class NodeRecord(msgspec.Struct):
     features: tuple[str, ...] | None = None
     comment: str = ""
     drains: tuple[Drain, ...] = ()  # at most one of each cause
+    doubt: Doubt | None = None  # after a job was held for it: until a prolog ends well
 
     @property
     def drain(self) -> Drain | None:
