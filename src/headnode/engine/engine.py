@@ -243,7 +243,9 @@ class Engine:
         """Return a plan with the starts on paused nodes, which policies know nothing of."""
         if not has_paused(self.cluster):
             return plan
-        return replace(plan, starts=(*plan.starts, *starts_on_paused(self.cluster, self.view(now))))
+        starting = {start.job for start in plan.starts}
+        tries = starts_on_paused(self.cluster, self.view(now), starting)
+        return replace(plan, starts=(*plan.starts, *tries))
 
     def _record(self, facts: list[Event]) -> None:
         alive, ended = self.cluster.jobs, []

@@ -23,7 +23,7 @@ _CLOSED = MappingProxyType(
     {
         NodeState.READY: "",
         NodeState.PENDING: "not yet approved by an administrator",
-        NodeState.PAUSED: "paused, but for administrators' jobs that name it",
+        NodeState.PAUSED: "paused, but for jobs that an administrator submitted",
         NodeState.UNREACHABLE: "unreachable",
         NodeState.LOST_PAUSED: "unreachable and paused",
         NodeState.REMOVED: "removed",

@@ -1,4 +1,4 @@
-"""Paused nodes: what runs goes on, and only administrators' jobs that name the node start there."""
+"""Paused nodes: what runs goes on, and only administrators' jobs start there."""
 
 import pytest
 from worlds import ADA, ROOT, World
@@ -29,19 +29,39 @@ def nodes_of(world: World, job: JobId) -> list[str]:
     [
         (ROOT, {"requested_nodes": ("NODE1",)}, True),
         (ROOT, {"needs": NodeNeeds(names=("node1",))}, True),
-        (ROOT, {}, False),
+        (ROOT, {}, True),
+        (ADA, {}, False),
         (ADA, {"requested_nodes": ("node1",)}, False),
+        (ROOT, {"requested_nodes": ("node2",)}, False),
+        (ROOT, {"excluded_nodes": ("node1",)}, False),
         (ROOT, {"requested_nodes": ("node1",), "minimum": 2, "maximum": 2}, False),
-        (ROOT, {"requested_nodes": ("node1", "node2")}, False),
+        (ROOT, {"requested_nodes": ("node1", "node2")}, True),
     ],
 )
-def test_a_paused_node_starts_only_an_administrators_job_that_names_it(
+def test_a_paused_node_starts_only_jobs_of_administrators(
     by: User, options: dict[str, object], starts: bool
 ) -> None:
     world = paused(1)
     job = world.submit(TRUE, by=by, **options)
     assert nodes_of(world, job) == (["node1"] if starts else [])
     world.check_replay()
+
+
+def test_an_administrators_job_starts_on_a_paused_node_only_where_others_have_no_room() -> None:
+    world = paused(1, 1)
+    first, second, third = (world.submit(TRUE) for _ in range(3))
+    assert [nodes_of(world, job) for job in (first, second, third)] == [["node2"], ["node1"], []]
+    world.end(second, 1)
+    assert nodes_of(world, third) == ["node1"]
+    world.check_replay()
+
+
+def test_an_administrators_job_that_no_paused_node_can_run_keeps_none_of_them_idle() -> None:
+    world = paused(1, 4)
+    world.submit(TRUE, by=ADA, minimum=4, maximum=4)
+    large = world.submit(TRUE, minimum=2, maximum=2)
+    small = world.submit(TRUE)
+    assert (nodes_of(world, large), nodes_of(world, small)) == ([], ["node1"])
 
 
 def test_a_task_that_requires_the_paused_node_names_it_too() -> None:

@@ -31,7 +31,7 @@ def resume(world: World) -> None:
 
 
 def lasting(world: World, seconds: float) -> JobId:
-    return world.submit(TASK, run_time=Seconds(seconds))
+    return world.submit(TASK, by=ADA, run_time=Seconds(seconds))
 
 
 def state(world: World, job: JobId) -> JobState:
@@ -72,8 +72,8 @@ def test_a_drained_node_takes_no_new_jobs_says_why_and_runs_what_it_has_to_the_e
 def test_of_a_node_that_is_paused_and_drained_the_drain_is_told_which_nobody_passes() -> None:
     world = World(1)
     world.do(c.ChangeNode(by=ROOT, node="node1", wish="pause"))
-    waits = world.submit(TASK)
-    assert reasons(world, waits)[-1].endswith("paused, but for administrators' jobs that name it")
+    waits = world.submit(TASK, by=ADA)
+    assert reasons(world, waits)[-1].endswith("paused, but for jobs that an administrator submitted")
     drain(world, reason="new memory")
     assert reasons(world, waits)[-1].endswith("drained by root: new memory")
 

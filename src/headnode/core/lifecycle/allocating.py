@@ -56,7 +56,7 @@ def pick_parts(job: JobId, allocation: Place, parts: Sequence[Shares]) -> tuple[
 def _free(cluster: Cluster, job: JobId, request: JobRequest, node: str, count: int) -> list[int]:
     known = cluster.nodes.get(node)
     free = cluster.free_on(node)
-    if known is None or not _is_open(cluster, job, request, known) or len(free) < count or count < 1:
+    if known is None or not _is_open(cluster, job, known) or len(free) < count or count < 1:
         raise WrongState(
             code="stale-plan", what=f"node {node!r} no longer has {count} free processors for job {job}"
         )
@@ -66,9 +66,9 @@ def _free(cluster: Cluster, job: JobId, request: JobRequest, node: str, count: i
     return free
 
 
-def _is_open(cluster: Cluster, job: JobId, request: JobRequest, node: NodeRecord) -> bool:
+def _is_open(cluster: Cluster, job: JobId, node: NodeRecord) -> bool:
     if node.state is NodeState.PAUSED:
-        return starts_paused(cluster.jobs[job], request, node.facts.name)
+        return starts_paused(cluster.jobs[job])
     return node.state is NodeState.READY
 
 

@@ -1,9 +1,7 @@
-"""Which jobs start on a paused node: those that an administrator submitted and that name it.
+"""Which jobs start on a paused node: those that an administrator submitted.
 
-That is how an administrator tries a node out before others have it again.  An administrator's job that names
-no node stays away from it: nobody who submits as root or as the head's own user means to run where others may
-not.
-Source: CCS, "Node status and life cycle", Paused: only jobs of administrators start.
+That is how an administrator tries a node out before others have it again.  To keep all jobs away, drain it.
+Source: CCS, "Node status and life cycle", Paused: "New administrator jobs will be started."
 """
 
 from headnode.core.lifecycle.records import JobRecord
@@ -16,6 +14,6 @@ def named_nodes(request: JobRequest) -> frozenset[str]:
     return frozenset(name.casefold() for name in names)
 
 
-def starts_paused(record: JobRecord, request: JobRequest, node: str) -> bool:
+def starts_paused(record: JobRecord) -> bool:
     """Return whether a job may start on a node though it is paused."""
-    return record.privileged and node.casefold() in named_nodes(request)
+    return record.privileged

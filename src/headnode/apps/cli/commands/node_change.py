@@ -48,7 +48,7 @@ COMMANDS = (
     Command(
         "pause",
         "NODE...",
-        "Give nodes no new jobs; those they run go on",
+        "Give nodes no new jobs but those of administrators; what runs goes on",
         pause,
         example="hn node pause node03",
     ),
