@@ -1,5 +1,7 @@
 """Reads a job file here, without a head, and holds it to every rule that needs no cluster."""
 
+import os
+import pwd
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -18,6 +20,8 @@ from headnode.core.formats.dialects import (
     read,
 )
 from headnode.core.formats.fidelity import Item, Report
+from headnode.core.formats.several_wrong import SeveralWrong
+from headnode.core.lifecycle.owners import plain_name
 from headnode.core.model.checks import check, check_runnable
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
@@ -74,6 +78,8 @@ def findings(source: Source, how: How) -> tuple[str, list[Finding]]:
     """
     try:
         reading = source.read(how)
+    except SeveralWrong as several:
+        return _taken_for(source, how), [*map(error_finding, several.each), *_unlisted(several)]
     except BadRequest as wrong:
         return _taken_for(source, how), [error_finding(wrong)]
     found = [finding_of(item) for item in reading.report]
@@ -86,8 +92,17 @@ def findings(source: Source, how: How) -> tuple[str, list[Finding]]:
             found.append(error_finding(locate(source.data, language, wrong, one_of_several)))
         else:
             named = f"job {number + 1}" + (f" {spec.name!r}" if spec.name else "")
-            found += _not_runnable(spec, f"{named}: " if len(reading.jobs) > 1 else "")
+            whose = f"{named}: " if len(reading.jobs) > 1 else ""
+            found += [*_not_runnable(spec, whose), *_known_to_the_cluster_only(spec, whose)]
     return reading.dialect, found
+
+
+def _unlisted(several: SeveralWrong) -> list[Finding]:
+    """Return what stands for the faults that are not listed."""
+    if not several.unlisted:
+        return []
+    what = f"{several.unlisted} more such faults are not listed"
+    return [{"kind": ERROR, "where": "", "what": what, "code": several.code, **_place(0, 0)}]
 
 
 def _taken_for(source: Source, how: How) -> str:
@@ -96,6 +111,21 @@ def _taken_for(source: Source, how: How) -> str:
         return (how.language or language_of(source.data)).value
     except BadRequest:
         return ""
+
+
+def _known_to_the_cluster_only(spec: JobSpec, whose: str) -> list[Finding]:
+    """Return what no file tells: whether the cluster counts its licences, and has its user."""
+    told: list[tuple[str, str]] = []
+    if spec.licences:
+        names = ", ".join(sorted({wish.feature for wish in spec.licences}))
+        what = "no job waits for a licence that the cluster does not count; see: hn cluster params Licences"
+        told.append(("licences", f"{whose}it asks for {names}; {what}"))
+    user = plain_name(spec.run_as)
+    own = pwd.getpwuid(os.geteuid()).pw_name
+    if user and user.casefold() != own.casefold():
+        what = f"{whose}it runs as {user!r}, so {user} or an administrator must submit it"
+        told.append(("user", f"{what}; to run it as yourself: hn job submit --user {own} FILE"))
+    return [{"kind": "note", "where": where, "what": what, **_place(0, 0)} for where, what in told]
 
 
 def _not_runnable(spec: JobSpec, whose: str) -> list[Finding]:

@@ -126,7 +126,10 @@ class Desk:
     @property
     def site(self) -> Site:
         """Return what this cluster is to job files."""
-        return Site(self.name, ways_of(self.engine.settings), bool(self.cluster.templates))
+        settings = self.engine.settings
+        unknown = settings.text("LicenceProgram") and not settings.licences()  # it has not run yet
+        counted = None if unknown else frozenset(settings.licences())
+        return Site(self.name, ways_of(settings), bool(self.cluster.templates), counted)
 
     def now(self) -> Instant:
         """Return the present instant."""

@@ -17,6 +17,7 @@ class Site(msgspec.Struct, frozen=True):
     name: str = ""
     ways: Ways = Ways()
     templates: bool = False
+    licences: frozenset[str] | None = None  # those that are counted; None: not known
 
 
 def not_acted_on(spec: JobSpec, site: Site) -> tuple[Item, ...]:
@@ -27,7 +28,20 @@ def not_acted_on(spec: JobSpec, site: Site) -> tuple[Item, ...]:
     if spec.template and not site.templates and spec.template.lower() != DEFAULT.lower():
         what = f"{spec.template!r} has no effect: this cluster has no templates (hn template import)"
         found.append(_kept("job template", what))
+    if site.licences is not None:
+        found += [_kept("licence", what) for what in _uncounted(spec, site.licences)]
     return tuple(found)
+
+
+def _uncounted(spec: JobSpec, counted: frozenset[str]) -> Iterator[str]:
+    """Yield what is to be said of each licence that this cluster does not count."""
+    there = ", ".join(sorted(counted)) or "none"
+    wishes = [*spec.licences, *(wish for other in spec.alternatives for wish in other.licences or ())]
+    for feature in sorted({wish.feature for wish in wishes} - counted):
+        yield (
+            f"the job waits for no licence {feature!r}, which this cluster does not count; it counts {there} "
+            "(hn cluster params Licences)"
+        )
 
 
 def untold(spec: JobSpec, ways: Ways) -> Iterator[str]:

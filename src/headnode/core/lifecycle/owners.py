@@ -41,13 +41,13 @@ def owner_of(by: User, spec: JobSpec, known: Mapping[str, User]) -> User:
         raise NotAllowed(
             code="run-as",
             what=f"{by.name!r} may not let jobs run as {name!r}: only administrators may",
-            fix="leave the user out, or ask an administrator to submit it",
+            fix=f"run it as yourself: hn job submit --user {by.name} FILE; or ask an administrator",
         )
     if name not in known:
         raise NotFound(
             code="no-such-user",
             what=f"there is no user {name!r} on the head's machine",
-            fix="see there: getent passwd",
+            fix="name one that is there, in place of the file's: hn job submit --user NAME FILE",
         )
     return known[name]
 

@@ -99,7 +99,7 @@ class Attributes:
             return
         self._scribe.spellings.add(name.lower())
         if self._scribe.strict and row.width and width(text) > row.width:
-            self._refuse_width(found, attribute, row)
+            self._report_width(found, attribute, row)
         if row.role is Role.LIVE:
             self._scribe.live(found.element, attribute, name)
         elif row.role is Role.KEPT:
@@ -185,9 +185,9 @@ class Attributes:
             attribute,
         )
 
-    def _refuse_width(self, found: Found, attribute: str, row: Row) -> None:
+    def _report_width(self, found: Found, attribute: str, row: Row) -> None:
         name = local_name(attribute)
-        self._scribe.refuse(
+        self._scribe.violate(
             "too-long",
             found.where,
             f"attribute {name!r} is longer than {row.width} characters",

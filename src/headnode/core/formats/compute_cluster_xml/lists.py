@@ -101,11 +101,11 @@ def _check_widths(
     total = sum(width(f"{name}={value};") for name, value in pairs.items()) - 1
     if item == "Variable" and total > _MOST_ENVIRONMENT:
         rule = f"all variables together may have {_MOST_ENVIRONMENT} characters; or read without strict"
-        scribe.refuse("too-long", where, f"the variables have {total} characters", rule, parent)
+        scribe.violate("too-long", where, f"the variables have {total} characters", rule, parent)
     for name, value in pairs.items() if item == "Term" else ():
         if width(name) > _MOST_TERM_NAME or width(value) > _MOST_TERM_VALUE:
             rule = f"a name may have {_MOST_TERM_NAME} characters and a value {_MOST_TERM_VALUE}"
-            scribe.refuse("too-long", where, f"term {name[:80]!r} is too long", rule, parent)
+            scribe.violate("too-long", where, f"term {name[:80]!r} is too long", rule, parent)
 
 
 def width(text: str) -> int:

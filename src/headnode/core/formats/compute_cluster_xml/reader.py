@@ -87,6 +87,7 @@ class _Reader:
         job = self._outline()
         defaults, dialect = self._dialect(job)
         spec = self._job(job, defaults, dialect)
+        self._scribe.refuse_violations()
         return self._settled(spec, job), honour(awareness, self._scribe.report())
 
     def _outline(self) -> Found:

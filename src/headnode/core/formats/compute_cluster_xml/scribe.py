@@ -9,6 +9,7 @@ from headnode.core.formats.compute_cluster_xml.document import Document
 from headnode.core.formats.compute_cluster_xml.names import local_name
 from headnode.core.formats.fidelity import Item, Kind
 from headnode.core.formats.repeated import Repeated
+from headnode.core.formats.several_wrong import MOST_TOLD, SeveralWrong
 from headnode.core.model.errors import BadRequest
 
 _LIVE = "the scheduler's"
@@ -23,6 +24,8 @@ class Scribe:
         self._found = Repeated()
         self._lives: dict[str, Counter[str]] = {}  # attributes by the elements that have them
         self.spellings: set[str] = set()  # names of attributes met, in lower case
+        self._violations: list[BadRequest] = []
+        self._more_violations = 0
 
     def add(self, kind: Kind, where: str, what: str, element: etree._Element, attribute: str = "") -> None:
         """Add a finding at `element`, or at its `attribute`."""
@@ -69,6 +72,30 @@ class Scribe:
 
         Raises:  BadRequest, always.
         """
+        raise self._wrong(code, where, what, fix, element, attribute)
+
+    def violate(
+        self, code: str, where: str, what: str, fix: str, element: etree._Element, attribute: str = ""
+    ) -> None:
+        """Keep what `strict` forbids and reading does not need: all of it is told together."""
+        if len(self._violations) < MOST_TOLD:
+            self._violations.append(self._wrong(code, where, what, fix, element, attribute))
+        else:
+            self._more_violations += 1
+
+    def refuse_violations(self) -> None:
+        """Refuse the file for everything that `strict` forbids.
+
+        Raises:  BadRequest, `SeveralWrong` for more than one.
+        """
+        if len(self._violations) > 1:
+            raise SeveralWrong(self._violations, self._more_violations)
+        if self._violations:
+            raise self._violations[0]
+
+    def _wrong(
+        self, code: str, where: str, what: str, fix: str, element: etree._Element, attribute: str
+    ) -> BadRequest:
         written = self._document.written(element, attribute) if attribute else ""
         place = self._document.place(element, written)
-        raise BadRequest(code=code, what=f"{place}: {where}: {what}", fix=fix)
+        return BadRequest(code=code, what=f"{place}: {where}: {what}", fix=fix)
