@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from test_local_socket import Peer, Scene, run
 
+from headnode.apps.cli.screens.explain import page
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.model.node import NodeFacts
@@ -262,5 +263,43 @@ def test_a_dry_run_is_refused_as_the_submission_would_be(
             tried, real = [await peer.ask(do=verb, **fields) for verb in ("check_job", "submit_job")]
             assert tried == real
             assert (tried["code"], tried["exit_status"]) == (code, status)
+
+    run(tmp_path, story)
+
+
+def test_a_busy_node_names_the_jobs_that_hold_it_and_when_they_end(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.peer() as peer:
+            first = await submitted(peer, "1", runtime="30")
+            second = await submitted(peer, "1")
+            mine = await submitted(peer, "1")
+            me = (await peer.done(do="job", job=mine))["job"]["owner"]
+            (busy,) = [each for each in (await explained(peer, mine))["reasons"] if each["what"] == "n1"]
+            assert busy["text"] == "node 'n1' has none of its 2 processors free"
+            assert busy["holders"] == [
+                {"job": first, "processors": 1, "until": NOW + 1800, "owner": me},
+                {"job": second, "processors": 1, "until": None, "owner": me},
+            ]
+            told = await peer.done(do="explain_job", job=mine)
+            shown = page(told, (await peer.done(do="job", job=mine))["job"], now=NOW)
+            row = " ".join(shown[shown.index("Node by node") :].split())
+            assert (
+                f"n1 has none of its 2 processors free: job {first} of {me} holds 1 and ends in 30 min at the "
+                f"latest; job {second} of {me} holds 1 and has no run time limit"
+            ) in row
+
+    run(tmp_path, story)
+
+
+def test_a_node_that_could_not_serve_the_job_if_it_was_free_names_nobody(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        await scene.inbox.ask(c.RegisterNode(facts=NodeFacts(name="n2", processors=1), approved=True))
+        async with scene.peer() as peer:
+            await submitted(peer, "2", runtime="30")
+            await submitted(peer, "1", runtime="30")
+            mine = await submitted(peer, "1", requestednodes="n1")
+            reasons = {each["what"]: each for each in (await explained(peer, mine))["reasons"]}
+            assert "holders" in reasons["n1"]
+            assert "holders" not in reasons.get("n2", {})
 
     run(tmp_path, story)

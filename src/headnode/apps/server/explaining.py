@@ -8,6 +8,7 @@ from headnode.apps.server.deadlines import deadline_object
 from headnode.apps.server.desk import Desk
 from headnode.apps.server.expecting import expected_start
 from headnode.apps.server.filter_reasons import kept_for_others
+from headnode.apps.server.holders import holders_of
 from headnode.apps.server.lookups import Found
 from headnode.apps.server.preemption_reasons import preemption_reasons
 from headnode.apps.server.verbs_groups import relations
@@ -146,7 +147,7 @@ def stands(desk: Desk, picture: Picture) -> Object:
     own = next((kept for kept in plan.reservations if kept.job == subject.job), None)
     reasons = () if outcome.now else _with_kept(desk, subject, explain(view, plan, subject.request))
     return {
-        "reasons": [reason_object(reason) for reason in reasons],
+        "reasons": _told(desk, picture, reasons),
         "ahead": ahead,
         "jobs_ahead": [_job_ahead(desk, JobId(turn[2])) for turn in first],
         "not_before": known(outcome.at),
@@ -154,6 +155,16 @@ def stands(desk: Desk, picture: Picture) -> Object:
         "reservation": None if own is None else {"at": known(own.at), "nodes": places(own.allocation)},
         "behind": _behind(desk, picture, reasons),
     }
+
+
+def _told(desk: Desk, picture: Picture, reasons: tuple[Reason, ...]) -> list[Object]:
+    """Return the reasons as clients get them, those about busy nodes with who holds these."""
+    holders = holders_of(desk, picture.view, picture.subject.request, reasons)
+    told = []
+    for reason in reasons:
+        jobs, more = holders.get(reason.what, ([], 0)) if reason.why is Why.NODE else ([], 0)
+        told.append(reason_object(reason) | ({"holders": jobs, "more_holders": more} if jobs else {}))
+    return told
 
 
 def _with_kept(desk: Desk, subject: Subject, reasons: tuple[Reason, ...]) -> tuple[Reason, ...]:

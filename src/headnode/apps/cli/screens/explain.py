@@ -38,7 +38,7 @@ def page(told: "Told", job: "Told", *, now: float, width: int = WIDE, dry_run: b
         _changes(told, now, width),
         section("It depends on", _dependencies(told.get("dependencies") or ()), width),
         section("Tasks that wait", _tasks(told["tasks"]), width),
-        node_rows("Node by node", nodes, width),
+        node_rows("Node by node", nodes, now, width),
         section("What you can do", advice(told, job, dry_run=dry_run), width),
     ]
     return "\n\n".join(block for block in blocks if block) + "\n"

@@ -3,6 +3,7 @@
 from textwrap import wrap
 
 from headnode.apps.cli.sheet import printable
+from headnode.apps.cli.words import span
 from headnode.core.model.node_runs import as_counted
 
 TYPE_CHECKING = False
@@ -44,11 +45,12 @@ def section(title: str, points: "Iterable[str | tuple[str, str]]", width: int) -
     return "\n".join([title, *lines] if title else lines) if lines else ""
 
 
-def node_rows(title: str, reasons: "Iterable[Told]", width: int) -> str:
-    """Return the nodes with why each is out; those that are out for the same reason share a line."""
+def node_rows(title: str, reasons: "Iterable[Told]", now: float, width: int) -> str:
+    """Return the nodes with why each is out and who holds it; those with the same reason share a line."""
     alike: dict[str, list[str]] = {}
     for reason in reasons:
-        alike.setdefault(_without(reason["text"], reason["what"]), []).append(reason["what"])
+        text = _without(reason["text"], reason["what"]) + _held(reason, now)
+        alike.setdefault(text, []).append(reason["what"])
     if not alike:
         return ""
     rows = [(printable(_together(sorted(nodes, key=as_counted))), text) for text, nodes in alike.items()]
@@ -56,6 +58,22 @@ def node_rows(title: str, reasons: "Iterable[Told]", width: int) -> str:
     return "\n".join(
         [title, *(line for names, text in rows for line in laid_out(text, width, f"  {names:<{column}}  "))]
     )
+
+
+def _held(reason: "Told", now: float) -> str:
+    """Return who holds processors of a busy node, and until when at the latest."""
+    parts = []
+    for each in reason.get("holders") or ():
+        until = each["until"]
+        when = (
+            "has no run time limit"
+            if until is None
+            else f"ends in {span(max(0.0, until - now))} at the latest"
+        )
+        parts.append(f"job {each['job']} of {each['owner']} holds {each['processors']} and {when}")
+    if parts and reason.get("more_holders"):
+        parts.append(f"{reason['more_holders']} more jobs hold some")
+    return f": {'; '.join(parts)}" if parts else ""
 
 
 def places(nodes: "Iterable[Told]") -> str:
