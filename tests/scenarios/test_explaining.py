@@ -284,8 +284,8 @@ def test_a_busy_node_names_the_jobs_that_hold_it_and_when_they_end(tmp_path: Pat
             shown = page(told, (await peer.done(do="job", job=mine))["job"], now=NOW)
             row = " ".join(shown[shown.index("Node by node") :].split())
             assert (
-                f"n1 has none of its 2 processors free: job {first} of {me} holds 1 and ends in 30 min at the "
-                f"latest; job {second} of {me} holds 1 and has no run time limit"
+                f"n1 has none of its 2 processors free: job {first} of {me} holds 1 and ends in 30 min "
+                f"at the latest; job {second} of {me} holds 1 and has no run time limit"
             ) in row
 
     run(tmp_path, story)

@@ -35,7 +35,8 @@ def holders_of(
 
 
 def _busy(view: View, request: JobRequest, reasons: Sequence[Reason]) -> list[str]:
-    rules, busy = rules_of(request), []
+    rules = rules_of(request)
+    busy: list[str] = []
     for reason in reasons:
         node = view.nodes.get(reason.what) if reason.why is Why.NODE and len(busy) < MOST_NODES else None
         if node is not None and not node.closed and node.jobs and not objection(rules, node.facts):
