@@ -190,7 +190,7 @@ def test_a_task_of_a_paused_nodes_job_is_still_dispatched_there_but_no_new_job_i
     world = World(2)
     job = world.submit(TRUE, TRUE, minimum=1, maximum=1)
     world.do(c.ChangeNode(by=ROOT, node="node1", wish="pause"))
-    other = world.submit(TRUE)
+    other = world.submit(TRUE, by=ADA)
     world.end(job, 1)
     assert world.dispatched(job) == [(2, 1)]
     assert world.record(other).state is JobState.QUEUED

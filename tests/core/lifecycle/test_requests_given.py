@@ -150,7 +150,7 @@ def test_a_sweep_with_fewer_instances_forgets_none_of_the_attempts_of_the_others
 def test_a_plan_for_a_request_that_the_job_no_longer_has_is_stale() -> None:
     world = World(2)
     world.do(c.ChangeNode(by=ROOT, node="node1", wish="pause"))
-    job = world.submit(ONCE, minimum=2, maximum=2, alternatives=(SMALLER,))
+    job = world.submit(ONCE, by=ADA, minimum=2, maximum=2, alternatives=(SMALLER,))
     world.do(c.NodeVanished(node="node1"))
     for wrong in (2, -1):
         with pytest.raises(WrongState, match="does not ask"):
