@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
-from worlds import ADA, BOB, ROOT, World
+from worlds import ADA, ROOT, World
 
 from headnode.core.lifecycle import commands as c
 from headnode.core.model.errors import Refused
@@ -115,7 +115,7 @@ def submitted(dice: random.Random, world: World) -> JobId:
     task = sweep if dice.random() < 0.3 else TaskSpec(command="x", minimum=size, maximum=size)
     return world.submit(
         task,
-        by=dice.choice((ADA, BOB)),
+        by=dice.choice((ROOT, ADA)),
         priority=dice.choice((1000, 2000, 2000, 3000)),
         minimum=task.minimum,
         maximum=task.maximum + dice.choice((0, 0, 2)),

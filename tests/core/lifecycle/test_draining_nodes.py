@@ -83,7 +83,7 @@ def test_until_the_date_starts_what_is_over_by_then_and_nothing_after_it() -> No
     drain(world, after=600)
     jobs = [lasting(world, seconds) for seconds in (600, 601, float("inf"))]
     assert [state(world, job) for job in jobs] == [JobState.RUNNING, JobState.QUEUED, JobState.QUEUED]
-    assert "node 'node1' closes in 10 min, and the job has no run time limit" in reasons(world, jobs[2])
+    assert "node 'node1' closes in 10m, and the job has no run time limit" in reasons(world, jobs[2])
     world.wait(599)
     assert state(world, lasting(world, 1)) is JobState.RUNNING
     world.wait(1)
