@@ -5,6 +5,7 @@ import base64
 import contextlib
 import json
 import os
+import shutil
 import socket
 import struct
 import subprocess
@@ -23,6 +24,7 @@ from headnode.adapters.nodes.encryption import dial, stranger_side
 from headnode.adapters.nodes.framing import frame, read_frame
 from headnode.adapters.nodes.identity import Identity
 from headnode.apps.agent import client_door
+from headnode.apps.agent.launch_places import LaunchPlaces
 from headnode.apps.client.client import Client
 from headnode.apps.client.where import NodeDoor
 from headnode.apps.server import task_door
@@ -193,6 +195,26 @@ def test_another_user_of_the_node_cannot_use_a_task_that_is_not_his(node: Joined
         capture_output=True, text=True, timeout=PATIENCE, check=True,
     )  # fmt: skip
     assert json.loads(said.stdout)["code"] == "no-task"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run jobs as others")
+def test_the_task_of_another_user_asks_as_that_user_and_changes_only_that_users_jobs(
+    head: RealHead, node: JoinedNode, sleeper: int
+) -> None:
+    assert node.process is not None
+    python = f"env PYTHONPATH={os.pathsep.join(filter(None, sys.path))} /usr/bin/python3 -m headnode.apps.cli"
+    words = ("whoami --json", "job modify $CCP_JOBID --progress 7", f"job cancel {sleeper} 2>&1", "--help")
+    script = "; ".join(f"{python} {each}" for each in words)
+    tasks = [{"command": script, "workdir": "/"}]
+    job = int(head.ask("submit_job", terms={**FAR, "user": "nobody"}, tasks=tasks)["job"])
+    said = said_by(head, job)
+    assert json.JSONDecoder().raw_decode(said)[0]["user"] == "nobody"
+    assert head.ask("job", job=job)["job"]["progress"] == 7
+    assert f"job {sleeper} belongs to 'root', not to 'nobody'" in said
+    folder = Path(LaunchPlaces(node.state, node.state / "run").reachable(65534))
+    assert (folder / client_door.SOCKET).is_socket()
+    if folder != node.state / "run":
+        shutil.rmtree(folder)
 
 
 def test_who_asks_by_a_node_has_no_role_whoever_he_is(node: JoinedNode, sleeper: int) -> None:

@@ -8,6 +8,7 @@ Source:  docs/decisions/0027-hn-on-nodes.md.
 import asyncio
 import contextlib
 import logging
+import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -55,22 +56,32 @@ class ClientDoor:
     def __init__(self, node: str, tasks: Tasks, dial: Dial) -> None:
         self._node, self._tasks, self._dial = node, tasks, dial
         self._users: Counter[int] = Counter()  # connections of each user
-        self._servers: dict[Path, asyncio.Server] = {}
+        self._folders: set[Path] = set()
+        self._servers: list[asyncio.Server] = []
+        self._opening: set[asyncio.Task[None]] = set()
 
-    async def open(self, folder: Path) -> None:
-        """Listen in a directory.
+    def open(self, folder: Path) -> None:
+        """Listen in a directory, from now on.
 
         Raises:  OSError.
         """
-        if folder not in self._servers:
-            self._servers[folder] = await asyncio.start_unix_server(
-                quiet_at_the_end(self._serve), sock=listen(folder / SOCKET, 0o666), limit=PIECE
-            )
+        if folder in self._folders:
+            return
+        listener = listen(folder / SOCKET, 0o666)  # the kernel says who speaks
+        self._folders.add(folder)
+        opening = asyncio.ensure_future(self._answer(listener))
+        self._opening.add(opening)
+        opening.add_done_callback(self._opening.discard)
+
+    async def _answer(self, listener: socket.socket) -> None:
+        serve = quiet_at_the_end(self._serve)
+        self._servers.append(await asyncio.start_unix_server(serve, sock=listener, limit=PIECE))
 
     def close(self) -> None:
         """Listen no more."""
-        for folder, server in self._servers.items():
+        for server in self._servers:
             server.close()
+        for folder in self._folders:
             (folder / SOCKET).unlink(missing_ok=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -76,7 +76,7 @@ class Jobs:
             self._job(opened.job).opened = opened
         await self._shepherds.open(SETTLING)
         await self.launching.open()
-        await self._way.open()
+        self._way.open()
         for number in self._visits.start():
             if self._job(number).opened is None:
                 self._forget_if_over(self._job(number))

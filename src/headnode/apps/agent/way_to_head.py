@@ -14,7 +14,6 @@ log = logging.getLogger("headnode.agent")
 COMMANDS = "bin"
 _OPTIONS = ("-P",) if "PYTHONPATH" in os.environ else ("-E", "-P")
 """Neither the directory of a task nor its variables for Python change what `hn` imports."""
-NOBODY = 65534  # a user who may go where everybody may
 
 
 class WayToHead:
@@ -25,16 +24,10 @@ class WayToHead:
         self._places, self._door = places, door
         self._installed: set[Path] = set()
 
-    async def open(self) -> None:
+    def open(self) -> None:
         """Listen where tasks of an earlier agent look for us, and users of the node."""
-        if self._door is None:
-            return
-        users = (0, NOBODY) if os.geteuid() == 0 else (os.geteuid(),)
-        try:
-            for folder in {self._places.reachable(uid) for uid in users}:
-                await self._door.open(folder)
-        except OSError as error:
-            log.error("users of this node cannot reach the head: %s", error)
+        for folder in self._places.folders() if self._door is not None else ():
+            self._listen(folder)
 
     def close(self) -> None:
         """Listen no more."""
@@ -46,10 +39,21 @@ class WayToHead:
         if self._door is None:
             return ""
         try:
-            return str(self._places.reachable(uid) / SOCKET)
+            folder = self._places.reachable(uid)
         except OSError as error:
             log.warning("tasks of user %d cannot reach the head: %s", uid, error)
             return ""
+        return str(folder / SOCKET) if self._listen(folder) else ""
+
+    def _listen(self, folder: Path) -> bool:
+        """Listen in a directory; whether that can be."""
+        try:
+            if self._door is not None:
+                self._door.open(folder)
+        except OSError as error:
+            log.error("nobody of this node can reach the head at %s: %s", folder, error)
+            return False
+        return True
 
     def path(self, uid: int, path: str) -> str:
         """Return the PATH of a user with `hn` behind all else, where he can run it."""
