@@ -46,13 +46,15 @@ def period(asked: "Asked") -> tuple[float | None, float | None]:
 
 
 def told_on_terminal() -> "Callable[[int, int], None]":
-    """Return who tells how many jobs of the history have come; on a terminal only, gone at the end."""
-    import sys
+    """Return who tells how many jobs of the history have come; on a terminal the line is gone at the end."""
+    from headnode.apps.cli.telling import Telling
+
+    telling = Telling()
 
     def told(come: int, ended: int) -> None:
-        if sys.stderr.isatty():
-            done = "" if come < ended else "\r\033[K"
-            sys.stderr.write(done or f"\r\033[Kasking the head: {come} of {ended} jobs")
-            sys.stderr.flush()
+        if come < ended:
+            telling.tell(f"asking the head: {come} of {ended} jobs")
+        else:
+            telling.__exit__()
 
     return told

@@ -46,17 +46,41 @@ _OF_PARAMETERS = (
 
 def run(asked: "Asked", client: "Client", out: "Output") -> int:
     """Replay the log or the cluster's past under the policies asked for; print the figures side by side."""
+    if "example" in asked.options:
+        return _replay_example(asked, out)
     if asked.flag("history"):
         return _replay_history(asked, client, out)
     if "since" in asked.options or "until" in asked.options:
         raise usage("a log is replayed whole", "leave out --since and --until, or give --history")
     if len(asked.words) != 1:
         raise usage(
-            "one job log must be named", "write: hn simulate LOG --policy easy, or --history for a log"
+            "one job log must be named",
+            "write: hn simulate LOG --policy easy; --history for the cluster's own past, --example to try it",
         )
     from headnode.apps.simulate.report import remarks
 
     return _replay(asked, asked.words[0], remarks, out)
+
+
+def _replay_example(asked: "Asked", out: "Output") -> int:
+    """Replay the week of jobs that Headnode makes up; keep its log where a file is named."""
+    if asked.words or asked.flag("history"):
+        raise usage("the example is a log of its own", "leave out the log and --history, or --example")
+    import os
+    import tempfile
+
+    from headnode.apps.simulate.example import example
+    from headnode.apps.simulate.history import write_history
+    from headnode.apps.simulate.report import remarks
+
+    kept = asked.text("example") or ""
+    if kept not in ("true", ""):
+        write_history(kept, example())
+        return _replay(asked, kept, remarks, out)
+    with tempfile.TemporaryDirectory() as directory:
+        log = os.path.join(directory, "example.swf")  # noqa: PTH118
+        write_history(log, example())
+        return _replay(asked, log, remarks, out)
 
 
 def _replay_history(asked: "Asked", client: "Client", out: "Output") -> int:
@@ -214,20 +238,16 @@ def _simulated(log: str, policies: "Sequence[str]", scene: "Scene") -> "Simulati
 
 
 def _with_progress(replay: "Replay[T]", log: str, policies: "Sequence[str]", scene: "Scene") -> "T":
-    """Replay; on a terminal, a line that is gone at the end shows how far it is."""
-    import sys
+    """Replay, and tell how far it is: a line of a terminal, or lines at intervals."""
+    from headnode.apps.cli.telling import Telling
 
-    if not sys.stderr.isatty():
-        return replay(log, policies, scene)
-
-    def told(policy: str, come: int, jobs: int) -> None:
-        sys.stderr.write(f"\r\033[K{policy}: {come * 100 // jobs} % of {jobs} jobs")
-        sys.stderr.flush()
-
-    try:
-        return replay(log, policies, scene, told)
-    finally:
-        sys.stderr.write("\r\033[K")
+    with Telling() as telling:
+        return replay(
+            log,
+            policies,
+            scene,
+            lambda policy, come, jobs: telling.tell(f"{policy}: {come * 100 // jobs} % of {jobs} jobs"),
+        )
 
 
 def _show(simulation: "Simulation", out: "Output") -> None:
@@ -243,11 +263,16 @@ def _show(simulation: "Simulation", out: "Output") -> None:
 COMMANDS = (
     Command(
         "simulate",
-        "LOG | --history",
+        "LOG | --history | --example",
         "Tell what a policy would have done to the jobs of a log, or to the cluster's own",
         run,
         options=(
             Option("history", "", "Instead of a log, the jobs of the running cluster that are over"),
+            Option(
+                "example",
+                "",
+                "Instead of a log, a week of made-up jobs on 64 processors; --example=FILE keeps the log",
+            ),
             SINCE,
             UNTIL,
             Option("policy", "POLICY", "fcfs, easy (the default), conservative or conservative-replan"),
