@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from test_local_socket import Scene, run
 
+from headnode.apps.server import job_lists
 from headnode.apps.server.shares import Shares
 from headnode.apps.server.turns import SHORT, Turns
 from headnode.core.model import bounds as b
@@ -183,5 +184,43 @@ def test_a_job_of_many_tasks_is_built_up_in_several_requests(tmp_path: Path) -> 
             await peer.done(do="submit_job", job=job)
             listed = await peer.done(do="jobs")
             assert listed["jobs"][0]["tasks"]["total"] == 2 * len(some)
+
+    run(tmp_path, story)
+
+
+def test_a_list_reads_the_description_of_a_large_job_once_and_follows_its_changes(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.peer() as peer:
+            tasks: list[dict[str, Any]] = [
+                {"command": "true", "name": f"task {number}"} for number in range(500)
+            ]
+            job = (await peer.done(do="create_job", tasks=tasks, terms={"jobname": "before"}))["job"]
+            assert (await peer.done(do="jobs"))["jobs"][0]["name"] == "before"
+            found = next(scene.desk.lookups.newest(None, set(), None, 1))
+            assert scene.desk.briefs.weight(found) == 0
+            await peer.done(do="modify_job", job=job, terms={"jobname": "after"})
+            assert scene.desk.briefs.weight(found) > 0
+            assert (await peer.done(do="jobs"))["jobs"][0]["name"] == "after"
+
+    run(tmp_path, story)
+
+
+def test_a_page_ends_where_too_much_would_have_to_be_read_and_the_next_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_lists, "PAGE_BYTES", b.PAGE_BYTES._replace(most=30_000))
+
+    async def story(scene: Scene) -> None:
+        async with scene.peer() as peer:
+            tasks: list[dict[str, Any]] = [{"command": "x" * 5000}] * 2
+            made = [(await peer.done(do="create_job", tasks=tasks))["job"] for _ in range(7)]
+            seen: list[int] = []
+            pages, before = 0, None
+            while pages == 0 or before is not None:
+                answer = await peer.done(do="jobs", before=before)
+                seen += [job["id"] for job in answer["jobs"]]
+                pages, before = pages + 1, answer["more"]
+            assert seen == made[::-1]
+            assert pages > 2
 
     run(tmp_path, story)

@@ -1,7 +1,7 @@
 """Jobs and tasks as clients see them.  The shapes are those of the local protocol."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from headnode.core.formats.native import write_job_json
 from headnode.core.lifecycle.cluster import Cluster
@@ -24,15 +24,42 @@ from headnode.engine.ports import InstanceRow
 Object = dict[str, Any]
 
 
-def job_object(record: JobRecord, spec: JobSpec, pending_reason: str = "") -> Object:
-    """Return a job as lists show it."""
+LONGEST_COMMAND = 120  # characters, in lists
+
+
+class Brief(NamedTuple):
+    """What lists show of the description of a job."""
+
+    shown: Object
+    command: str  # of the first task, cut; "" of a job without tasks
+    instances: int
+
+
+def brief_of(record: JobRecord, spec: JobSpec) -> Brief:
+    """Return what lists show of a job's description.  Cost: O(tasks)."""
     given = taken(record, spec)
-    request, run = own_request(given), record.run
+    request = own_request(given)
+    shown = {
+        "name": spec.name,
+        "project": spec.project,
+        "minimum": request.minimum,
+        "maximum": request.maximum,
+        "unit": given.unit.value,
+        "run_time": None if given.run_time == FOREVER else given.run_time,
+    }
+    command = spec.tasks[0].command if spec.tasks else ""
+    if len(command) > LONGEST_COMMAND:
+        command = f"{command[: LONGEST_COMMAND - 1]}…"
+    return Brief(shown, command, sum(task.instances for task in spec.tasks))
+
+
+def job_object(record: JobRecord, brief: Brief, pending_reason: str = "") -> Object:
+    """Return a job as lists show it."""
+    run = record.run
     return {
         "id": record.id,
         "owner": record.owner,
-        "name": spec.name,
-        "project": spec.project,
+        **brief.shown,
         "group": record.group,
         "state": PEOPLE_SAY[record.state],
         "priority": record.priority,
@@ -41,14 +68,10 @@ def job_object(record: JobRecord, spec: JobSpec, pending_reason: str = "") -> Ob
         "submitted": record.submitted,
         "started": run.started if run else None,
         "ended": run.ended if run else None,
-        "minimum": request.minimum,
-        "maximum": request.maximum,
-        "unit": given.unit.value,
         "allocated": sum(map(len, run.allocation.values())) if run else 0,
-        "run_time": None if given.run_time == FOREVER else given.run_time,
         "message": record.message,
         "skipped": record.skipped,
-        "tasks": task_counts(spec, run),
+        "tasks": task_counts(brief.instances, run),
         "pending_reason": pending_reason,
         "progress": run.percent if run else None,
         "progress_message": run.progress_message if run else "",
@@ -59,7 +82,7 @@ def detailed_job(record: JobRecord, spec: JobSpec, pending_reason: str, history:
     """Return a job with everything there is to know of it."""
     run = record.run
     allocation = run.places if run else {}
-    return job_object(record, spec, pending_reason) | {
+    return job_object(record, brief_of(record, spec), pending_reason) | {
         "spec": write_job_json(spec),
         "allocation": [{"node": node, "processors": list(numbers)} for node, numbers in allocation.items()],
         "backfilled": run.backfilled if run else False,
@@ -111,11 +134,11 @@ def delivered_object(run: Run | None) -> Object | None:
     }
 
 
-def task_counts(spec: JobSpec, run: Run | None) -> dict[str, int]:
-    """Return how many instances of a job are in each state."""
+def task_counts(instances: int, run: Run | None) -> dict[str, int]:
+    """Return how many instances of a job are in each state; `instances`: how many it has before it runs."""
     counts = dict.fromkeys(("total", "queued", "running", "finished", "failed", "canceled"), 0)
     if run is None:
-        counts["total"] = counts["queued"] = sum(task.instances for task in spec.tasks)
+        counts["total"] = counts["queued"] = instances
         return counts
     for progress in run.tasks:
         for state, number in instance_counts(progress).items():

@@ -11,6 +11,7 @@ from headnode.adapters.identity.audit_log import AuditLog
 from headnode.adapters.nodes.link import Link
 from headnode.adapters.nodes.sessions import Sessions
 from headnode.adapters.notify.settings import ways_of
+from headnode.apps.server.briefs import Briefs
 from headnode.apps.server.filter_reasons import filter_reasons
 from headnode.apps.server.filtering.asking import Asker
 from headnode.apps.server.inbox import Inbox
@@ -91,6 +92,7 @@ class Desk:
         self.engine = engine
         self.inbox = inbox
         self.lookups = Lookups(engine, past)
+        self.briefs = Briefs(lambda: engine.cluster)
         self.predictions: Predictions = past
         self.outlooks = Outlooks(engine, past)
         self.state = state
@@ -180,6 +182,8 @@ class Desk:
             found.append(Reason(Why.HOLD, f"it is held until {until.isoformat(timespec='seconds')}"))
         found += [Reason(Why.HOLD, hold_in_words(hold), hold.name) for hold in record.holds]
         found += filter_reasons(self.cluster, self.engine.offers, record)
+        if not record.waits_for:
+            return found
         return found + [
             Reason(Why.DEPENDENCY, f"it waits for {text}", str(parent))
             for parent, text in self.awaited(self.cluster.written(record), record.waits_for)

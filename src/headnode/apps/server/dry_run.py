@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from headnode.apps.server import wishes as w
-from headnode.apps.server.answers_jobs import job_object
+from headnode.apps.server.answers_jobs import brief_of, job_object
 from headnode.apps.server.deadlines import deadline_object
 from headnode.apps.server.desk import Desk
 from headnode.apps.server.explaining import blank, changes, kept_outside, stands, would_start_by
@@ -174,4 +174,4 @@ def _job_object(desk: Desk, by: User, candidate: _Candidate) -> Object:
         priority=candidate.spec.priority,
         created=desk.now(),
     )
-    return job_object(record, candidate.spec) | {"id": candidate.job}
+    return job_object(record, brief_of(record, candidate.spec)) | {"id": candidate.job}

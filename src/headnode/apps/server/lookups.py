@@ -1,9 +1,8 @@
 """Finding jobs wherever they are: alive in the cluster, or over in the archive."""
 
-from collections.abc import Sequence
-from heapq import nlargest
-
-import msgspec
+from collections.abc import Iterator, Sequence
+from heapq import merge, nlargest
+from itertools import islice
 
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.groups import present
@@ -17,16 +16,24 @@ from headnode.core.model.quantities import Instant, JobId
 from headnode.engine.engine import Engine
 from headnode.engine.ports import Archive, EndedJob
 
-LONGEST_PAGE = 1000
+_AT_ONCE = 50  # ended jobs that are read from the archive in one step
 MOST_OF_A_GROUP = 20_000  # ended jobs
 
 
-class Found(msgspec.Struct, frozen=True):
-    """A job and its description as it is written; `ended` when it came out of the archive."""
+class Found:
+    """A job and its description as it is written, read when it is needed; `ended`: out of the archive."""
 
-    record: JobRecord
-    spec: JobSpec
-    ended: bool
+    __slots__ = ("_spec", "ended", "record")
+
+    def __init__(self, record: JobRecord, spec: JobSpec | None = None, *, ended: bool) -> None:
+        self.record, self.ended, self._spec = record, ended, spec
+
+    @property
+    def spec(self) -> JobSpec:
+        """The description as it is written."""
+        if self._spec is None:
+            self._spec = decode_spec(self.record.spec)
+        return self._spec
 
     @property
     def taken(self) -> JobSpec:
@@ -53,7 +60,7 @@ class Lookups:
         """
         alive = self.cluster.jobs.get(JobId(job))
         if alive is not None:
-            return Found(alive, self.cluster.written(alive), ended=False)
+            return Found(alive, ended=False)
         ended = self.archive.ended_job(JobId(job))
         if ended is None:
             raise NotFound(code="no-such-job", what=f"there is no job {job}", fix="see `hn job list /all`")
@@ -96,11 +103,10 @@ class Lookups:
                 found[parent] = fate_of(ended)
         return found
 
-    def page(
-        self, owner: str | None, states: set[JobState], before: int | None, limit: int
-    ) -> tuple[list[Found], int | None]:
-        """Return a page of jobs, newest id first, and where the next one begins."""
-        limit = min(max(1, limit), LONGEST_PAGE)
+    def newest(
+        self, owner: str | None, states: set[JobState], before: int | None, most: int
+    ) -> Iterator[Found]:
+        """Yield up to `most` jobs with ids below `before`, newest id first; no states means all."""
         records = (
             record
             for record in self.cluster.jobs.values()
@@ -108,20 +114,22 @@ class Lookups:
             and (owner is None or record.owner == owner)
             and (not states or record.state in states)
         )
-        alive = nlargest(limit + 1, records, key=lambda record: record.id)
+        alive = [
+            Found(record, ended=False) for record in nlargest(most, records, key=lambda record: record.id)
+        ]
         final = [state.value for state in states if state.is_final]
-        over: list[EndedJob] = []
-        if final or not states:
-            over = self.archive.ended_jobs(owner=owner, states=final, before=before, limit=limit + 1)
-        both = [Found(record, decode_spec(record.spec), ended=False) for record in alive]
-        both = sorted(both + [_found(job) for job in over], key=lambda found: -found.record.id)
-        more = both[limit - 1].record.id if len(both) > limit else None
-        return both[:limit], more
+        over = self._over(owner, final, before) if final or not states else iter(())
+        yield from islice(merge(alive, over, key=lambda found: -found.record.id), most)
+
+    def _over(self, owner: str | None, states: Sequence[str], before: int | None) -> Iterator[Found]:
+        """Yield jobs that are over; few at a time are in memory."""
+        while some := self.archive.ended_jobs(owner=owner, states=states, before=before, limit=_AT_ONCE):
+            yield from map(_found, some)
+            before = some[-1].id
 
 
 def _found(ended: EndedJob) -> Found:
-    record = decode_record(ended.record)
-    return Found(record, decode_spec(record.spec), ended=True)
+    return Found(decode_record(ended.record), ended=True)
 
 
 def states_named(words: Sequence[str]) -> set[JobState]:

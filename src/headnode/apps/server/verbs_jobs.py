@@ -10,8 +10,8 @@ from headnode.apps.server.desk import Desk
 from headnode.apps.server.expecting import expected_object, prediction_object
 from headnode.apps.server.fitting import refuse_unfit, refuse_unfit_now
 from headnode.apps.server.history import sentence
-from headnode.apps.server.job_lists import listed, page_of
-from headnode.apps.server.lookups import LONGEST_PAGE, Found, states_named
+from headnode.apps.server.job_lists import listed, page_of, short
+from headnode.apps.server.lookups import Found, states_named
 from headnode.apps.server.named_parents import with_parents
 from headnode.apps.server.named_users import users_named
 from headnode.apps.server.private_environments import copied_by, seen_by
@@ -25,6 +25,7 @@ from headnode.core.lifecycle.deciding_jobs import already_submitted
 from headnode.core.lifecycle.events import JobCreated, JobFact
 from headnode.core.lifecycle.owners import is_other, plain_name
 from headnode.core.lifecycle.permission import may_change
+from headnode.core.model.bounds import PAGE
 from headnode.core.model.errors import BadRequest, NotFound, WrongState
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import JobId
@@ -259,7 +260,7 @@ def _jobs_of_group(desk: Desk, by: User, wish: w.ListWish, name: str) -> Object:
     states = states_named(wish.states)
     wanted = [job for job in reversed(group) if not states or job.state in states]
     page = [job for job in wanted if wish.before is None or job.id < wish.before]
-    limit = min(max(1, wish.limit), LONGEST_PAGE)
+    limit = min(max(1, wish.limit), PAGE.most)
     shown = [listed(desk, desk.lookups.job(job.id)) for job in page[:limit]]
     more = page[limit - 1].id if len(page) > limit else None
     return {"jobs": shown, "more": more, "total": len(group), "group": summary(name, group)}
@@ -308,5 +309,4 @@ async def watch(desk: Desk, by: User, wish: w.WatchWish, changed: set[int]) -> t
 
 
 def _watched(desk: Desk, found: Found) -> Object:
-    shown = show.job_object(found.record, found.spec, desk.pending_reason(found.record))
-    return shown | {"expected": expected_object(desk, found.record)}
+    return short(desk, found) | {"expected": expected_object(desk, found.record)}

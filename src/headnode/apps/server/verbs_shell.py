@@ -9,14 +9,13 @@ import logging
 
 from headnode.adapters.nodes import messages as m
 from headnode.adapters.nodes.sessions import BESIDE, Attempt
-from headnode.apps.server import answers_jobs as show
 from headnode.apps.server import wishes as w
 from headnode.apps.server.desk import Desk
 from headnode.apps.server.expecting import expected_object
 from headnode.apps.server.streaming import NOT_RUN, Channel, Ended, Talk, pass_through
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.permission import may_read_output
-from headnode.core.lifecycle.states import ACTIVE, JobState
+from headnode.core.lifecycle.states import ACTIVE, PEOPLE_SAY, JobState
 from headnode.core.model.errors import BadRequest, HeadnodeError, WrongState
 from headnode.core.model.quantities import JobId
 from headnode.core.model.user import User
@@ -141,9 +140,10 @@ class _Visit:
     def _waits(self) -> dict[str, object]:
         """Return the job as lists show it: why it waits, and when it is expected to start."""
         found = self._desk.lookups.job(self._job)
-        job = show.job_object(found.record, found.spec, self._desk.pending_reason(found.record))
+        reason = self._desk.pending_reason(found.record)
         expected = expected_object(self._desk, found.record)
-        return {"state": job["state"], "reason": job["pending_reason"], "expected": expected}
+        state = PEOPLE_SAY[found.record.state]
+        return {"state": state, "reason": reason, "expected": expected}
 
     # Sitting there.
 
@@ -214,7 +214,7 @@ class _Visit:
     async def _tell_end(self, channel: Channel, ended: Ended) -> None:
         """Say how it ended; where the program could not tell, what became of the job does."""
         found = self._desk.lookups.job(self._job)
-        state = show.job_object(found.record, found.spec, "")["state"]
+        state = PEOPLE_SAY[found.record.state]
         problem = ended.problem
         if found.ended and not ended.known:
             why = found.record.message or problem

@@ -3,8 +3,6 @@
 from itertools import islice
 from typing import Any, Literal
 
-from msgspec.structs import replace
-
 from headnode.adapters.nodes.link import node_away
 from headnode.apps.server import answers_jobs as show
 from headnode.apps.server import wishes as w
@@ -138,7 +136,7 @@ async def task(desk: Desk, by: User, wish: w.TaskWish) -> Object:
     """Show a task, or one instance of it, with everything that the user may know."""
     found = desk.lookups.job(wish.job)
     seen, left_out = seen_by(desk, by, found)
-    spec, shown = _one(desk, replace(found, spec=seen), wish)
+    spec, shown = _one(desk, Found(found.record, seen, ended=found.ended), wish)
     return {"task": show.detailed_task(shown, spec) | {"private": bool(left_out)}}
 
 

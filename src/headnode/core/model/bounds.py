@@ -84,8 +84,12 @@ UNFINISHED = Bound(
     "large requests of a user that are not answered yet", 32 * MB, "bytes", "two of the largest"
 )
 UNFINISHED_OF_ALL = Bound("large requests of all users that are not answered yet", 64 * MB, "bytes", "memory")
-SMALL_REQUEST = Bound("a request that counts as small", 64 * 1024, "bytes", "takes no part of the two above")
+SMALL_REQUEST = Bound("a request that counts as small", 64 * 1024, "bytes", "not counted in the next two")
 ANSWERS = Bound("answers that a user has not read", 8 * MB, "bytes", "further requests of the user wait")
+PAGE = Bound("jobs on one page of a list", 1000, "jobs", "others are answered between pages")
+PAGE_BYTES = Bound(
+    "descriptions that are read for one page of a list", 4 * MB, "bytes, encoded", "then the page ends"
+)
 CONNECTIONS = Bound("connections of a user", 256, "connections", "one of each process is enough")
 CONNECTIONS_OF_ADMINISTRATOR = Bound(
     "connections of an administrator", 1024, "connections", "hn clusrun has one for each of 512 nodes"
@@ -170,6 +174,8 @@ BOUNDS: tuple[tuple[str, tuple[Bound, ...]], ...] = (
             UNFINISHED,
             UNFINISHED_OF_ALL,
             ANSWERS,
+            PAGE,
+            PAGE_BYTES,
             CONNECTIONS,
             CONNECTIONS_OF_ADMINISTRATOR,
             CONNECTIONS_OF_ALL,
