@@ -71,22 +71,30 @@ class Conversation:
         """
         while (size := await read_size(self._reader, LARGEST_REQUEST)) is not None:
             async with self._shares.room_for(self._share, size):
-                async with asyncio.timeout(b.REQUEST_TIME.most):
-                    data = await read_rest(self._reader, size)
-                await self._shares.turn(self._share)
-                if self._writer.is_closing():
-                    return
-                talk = await self._one(data)
+                talk = await self._one(await self._next(size))  # no name here keeps the bytes in memory
             if talk is not None:  # it takes the connection over, to its end
                 channel = Channel(self._reader, self._writer)
                 await talk(channel)
                 await channel.let_go()
                 return
 
+    async def _next(self, size: int) -> bytes:
+        """Return the request behind its length when it may begin.
+
+        Raises:  BadRequest ``frame``; ConnectionError; TimeoutError for a client that is too slow.
+        """
+        async with asyncio.timeout(b.REQUEST_TIME.most):
+            data = await read_rest(self._reader, size)
+        await self._shares.turn(self._share)
+        if self._writer.is_closing():
+            raise ConnectionResetError("the client has gone")
+        return data
+
     async def _one(self, data: bytes) -> Talk | None:
         """Answer one request; return the conversation that follows it, if one does."""
         try:
             verb, fields = read_request(data)
+            del data
             refuse_unknown(verb)
         except HeadnodeError as error:
             await self._say(refusal(error))

@@ -10,6 +10,7 @@ import time
 from collections import deque
 
 SHORT = 0.01  # seconds of a round in which further requests of a user may begin
+REST = 0.005  # seconds after a longer round
 MOST_OF_ONE = 32  # requests of a user in one round
 
 
@@ -70,7 +71,10 @@ class Turns:
         asyncio.get_running_loop().call_soon(self._next)
 
     def _next(self) -> None:
-        if self._waiting:
-            self._round()
-        else:
+        loop = asyncio.get_running_loop()
+        if not self._waiting:
             self._busy = False
+        elif time.monotonic() - self._began > SHORT:
+            loop.call_later(REST, self._round)  # meanwhile requests of others are read
+        else:
+            self._round()
