@@ -13,7 +13,8 @@ FUZZ_SECONDS ?= 60
 BENCHMARKS ?= $(filter-out benchmarks/heads.py,$(wildcard benchmarks/*.py))
 
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# What pip says is shown as it comes where it is a terminal: an installation takes a minute.
+PIP := $(BIN)/python -m pip --disable-pip-version-check $(if $(MAKE_TERMOUT),,--quiet)
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo man test test-pythons test-cgroup2 check bench fuzz format clean
@@ -67,14 +68,14 @@ format: $(VENV)/.with-tools ## put the code into shape
 	@$(BIN)/ruff check --fix .
 
 clean: ## take away .venv and what the tools keep
-	rm -rf $(VENV) .fuzz .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .fuzz .man .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 # The stamps say what is installed; a change of pyproject.toml installs again.
 
 $(VENV)/.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit(f"Headnode needs Python 3.11 or newer, {sys.executable} is {sys.version.split()[0]}; name another: make PYTHON=python3.12")'
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "the venv module of $(PYTHON) is missing; as root: apt-get install python3-venv" >&2; exit 1; }
-	@echo "making $(VENV) ..."
+	@echo "making $(VENV) and installing Headnode into it; this takes about a minute ..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) install --editable .
 	@touch $@

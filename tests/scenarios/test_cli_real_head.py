@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -248,3 +249,40 @@ def wait_until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it did not become true in time"
         time.sleep(0.02)
+
+
+def test_a_state_directory_before_the_command_is_where_a_head_is_started(tmp_path: Path) -> None:
+    wanted, other = tmp_path / "wanted", tmp_path / "other"
+    try:
+        said = hn("--state", str(wanted), "up", "--processors", "1", state=other)
+        assert said.returncode == 0, said.stderr
+        assert f"State and log are in {wanted}." in said.stdout
+        assert not other.exists()
+    finally:
+        if (wanted / "head.sock").exists():
+            assert hn("--state", str(wanted), "down", state=other).returncode == 0
+
+
+HOLDS = """
+import signal, sys
+from pathlib import Path
+from headnode.adapters.processes import agent_lock
+lock = agent_lock.take(Path(sys.argv[1]))
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
+print("held", flush=True)
+signal.pause()
+"""
+
+
+def test_an_agent_is_stopped_by_its_directory_and_by_nothing_else(tmp_path: Path) -> None:
+    told = hn("agent", "--stop", "--directory", str(tmp_path), state=tmp_path)
+    assert (told.returncode, told.stderr) == (0, f"hn: no agent runs in {tmp_path}\n")
+    agent = subprocess.Popen([sys.executable, "-c", HOLDS, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert agent.stdout is not None
+    assert agent.stdout.readline() == "held\n"
+    told = hn("agent", "--stop", "--directory", str(tmp_path), "--quiet", state=tmp_path)
+    assert (told.returncode, told.stdout) == (0, f"{agent.pid}\n")
+    assert agent.wait(timeout=PATIENCE) == 7
+    agent.stdout.close()
+    told = hn("agent", "--stop", "--directory", str(tmp_path), state=tmp_path)
+    assert told.stderr == f"hn: no agent runs in {tmp_path}\n"

@@ -15,7 +15,20 @@ def take(directory: Path) -> int | None:
     except BlockingIOError:
         os.close(descriptor)
         return None
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
     return descriptor
+
+
+def holder(directory: Path) -> int | None:
+    """Return the process id of the agent that lives in the directory; None when there is none.
+
+    Raises:  PermissionError when it is another user's.
+    """
+    if not (directory / LOCK).exists() or not is_held(directory):
+        return None
+    text = (directory / LOCK).read_text()
+    return int(text) if text.strip().isdigit() else None
 
 
 def is_held(directory: Path) -> bool:

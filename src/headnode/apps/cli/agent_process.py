@@ -1,6 +1,7 @@
 """Starts the agent of a node that belongs to a head on another machine."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -8,10 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
+from headnode.adapters.processes import agent_lock
 from headnode.apps.cli.background import Started, make_directory
-from headnode.core.model.errors import Unavailable
+from headnode.core.model.errors import NotAllowed, Unavailable
 
 _LOOK = 0.5  # seconds in which an agent that cannot run ends
+_PATIENCE = 30.0  # seconds an agent may take to end
 _PAUSE = 0.02  # seconds
 
 Settings = Mapping[str, str | None]
@@ -52,6 +55,42 @@ def start(directory: str, settings: Settings) -> int:
             )
         time.sleep(_PAUSE)
     return started.process.pid
+
+
+def stop(directory: str) -> int | None:
+    """Tell the agent to end, and wait until it has; return its process id, None when there is none.
+
+    Raises:  NotAllowed ``not-yours``; Unavailable ``agent-slow``.
+    """
+    folder = Path(directory)
+    try:
+        number = agent_lock.holder(folder)
+        if number is None:
+            return None
+        process = os.pidfd_open(number)
+        try:
+            if agent_lock.is_held(folder):  # so the number is still that of the agent
+                signal.pidfd_send_signal(process, signal.SIGTERM)
+        finally:
+            os.close(process)
+    except PermissionError:
+        raise NotAllowed(
+            code="not-yours",
+            what=f"the agent in {directory!r} belongs to another user",
+            fix="stop it as that user",
+        ) from None
+    except ProcessLookupError:
+        return None
+    deadline = time.monotonic() + _PATIENCE
+    while agent_lock.is_held(folder):
+        if time.monotonic() > deadline:
+            raise Unavailable(
+                code="agent-slow",
+                what=f"the agent, process {number}, has not ended after {_PATIENCE:.0f} seconds",
+                fix=f"see its log {log_of(directory)}",
+            )
+        time.sleep(_PAUSE)
+    return number
 
 
 def become(directory: str, settings: Settings, invitation: str | None) -> NoReturn:

@@ -22,6 +22,8 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:  # noqa: ARG001
     if asked.words:
         raise usage(f"{asked.words[0]!r} is not understood", "see: hn agent --help")
     directory = asked.text("directory") or own_agent_directory(os.environ, os.geteuid())
+    if asked.flag("stop"):
+        return _stop(directory, out)
     settings = {name: asked.text(name) for name in _HANDED_ON}
     invitation = asked.text("join")
     if asked.flag("foreground"):
@@ -31,6 +33,20 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:  # noqa: ARG001
     number = agent_process.start(directory, settings)
     log = agent_process.log_of(directory)
     out.said(f"The agent runs as process {number}; its log is {log}.", {"pid": number, "log": log}, number)
+    return 0
+
+
+def _stop(directory: str, out: "Output") -> int:
+    """End the agent; what runs on this node goes on."""
+    from headnode.apps.cli import agent_process
+
+    number = agent_process.stop(directory)
+    if number is None:
+        out.note(f"no agent runs in {directory}")
+        return 0
+    out.said(
+        "The agent has ended. Tasks go on without it; hn agent takes them up again.", {"pid": number}, number
+    )
     return 0
 
 
@@ -56,6 +72,9 @@ COMMANDS = (
             Option("groups", "A,B", "Node groups that this node is in"),
             Option("features", "A,B", "Features that this node has"),
             Option("directory", "DIRECTORY", "Where the agent keeps its things"),
+            Option(
+                "stop", "", "End the agent of this machine; its tasks go on, and hn agent takes them up again"
+            ),
             Option("foreground", "", "Stay in the foreground, for service managers"),
         ),
         example="hn agent --join head.example.org:5817/...",
