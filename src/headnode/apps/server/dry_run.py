@@ -90,7 +90,7 @@ async def _foretold(desk: Desk, by: User, candidate: _Candidate) -> Object:
 
 def _candidates(desk: Desk, by: User, described: Described, *, written: bool) -> list[_Candidate]:
     """Return the jobs of a description, if their submission is not refused."""
-    refuse_unfit(desk, *described.specs)
+    refuse_unfit(desk, by, *described.specs)
     events = decide(desk.cluster, creation(desk, by, described, submit=True), desk.now())
     first = desk.cluster.next_job
     submitted = {event.job - first: event for event in events if isinstance(event, JobSubmitted)}
@@ -120,7 +120,7 @@ def _made_before(desk: Desk, by: User, wish: w.SubmitWish, job: int) -> _Candida
     found = desk.lookups.job(job)
     spec = read_terms(wish.terms, (), found.spec, now=desk.now())
     _refuse_change(desk, by, found, spec)
-    refuse_unfit(desk, spec)
+    refuse_unfit(desk, by, spec, owner=found.record.owner)
     parents = desk.lookups.ended_parents(spec)
     made = c.CreateJob(by=by, spec=spec, submit=True, parents=parents, known=users_named(by, (spec,)))
     events = decide(desk.cluster, made, desk.now())

@@ -62,7 +62,7 @@ async def submit_group(desk: Desk, by: User, wish: w.GroupWish) -> Object:
     """Submit all jobs of a group that were made and not submitted yet, in one step."""
     jobs = [job for job in members(desk, by, wish) if job.state is JobState.CONFIGURING]
     specs = [desk.cluster.written(job) for job in jobs]
-    refuse_unfit_now(desk, *specs)
+    refuse_unfit_now(desk, by, *specs)
     command = c.SubmitJobs(
         by=by, jobs=tuple(job.id for job in jobs), parents=desk.lookups.ended_parents(*specs)
     )

@@ -8,7 +8,7 @@ from headnode.apps.server import answers_jobs as show
 from headnode.apps.server import wishes as w
 from headnode.apps.server.desk import Desk
 from headnode.apps.server.expecting import expected_object, prediction_object
-from headnode.apps.server.fitting import refuse_unfit, refuse_unfit_now
+from headnode.apps.server.fitting import refuse_unfit_change, refuse_unfit_now
 from headnode.apps.server.history import sentence
 from headnode.apps.server.job_lists import listed, page_of, short
 from headnode.apps.server.lookups import Found, states_named
@@ -57,7 +57,7 @@ async def submit_job(desk: Desk, by: User, wish: w.SubmitWish) -> Object:
     if wish.job is not None:
         return await _submit_created(desk, by, wish, wish.job)
     described = await with_parents(desk, by, await read_jobs(desk, wish))
-    refuse_unfit_now(desk, *described.specs)
+    refuse_unfit_now(desk, by, *described.specs)
     ids = await create_all(desk, by, described, submit=True)
     await desk.passage.wait(ids)
     return _made(by, ids, described)
@@ -69,7 +69,7 @@ async def _submit_created(desk: Desk, by: User, wish: w.SubmitWish, job: int) ->
         await modify_job(desk, by, w.ModifyWish(job=job, terms=wish.terms))
     found = desk.lookups.job(job)
     refuse_ended(found)
-    refuse_unfit_now(desk, found.spec)
+    refuse_unfit_now(desk, by, found.spec, owner=found.record.owner)
     parents = desk.lookups.ended_parents(found.spec)
     await desk.ask(c.SubmitJob(by=by, job=JobId(job), parents=parents))
     await desk.passage.wait([job])
@@ -159,7 +159,7 @@ async def _changed_to(desk: Desk, by: User, found: Found, known: JobSpec, spec: 
     if not fields:
         return ()
     if found.record.submitted is not None and fields != ("tasks",):
-        refuse_unfit(desk, spec)
+        refuse_unfit_change(desk, found.record.owner, spec)
     archived = found.record if found.ended else None
     named = users_named(by, (spec,))
     await desk.ask(

@@ -16,7 +16,7 @@ from headnode.adapters.identity.users import Account
 from headnode.apps.server.desk import Desk
 from headnode.apps.server.filtering.asking import Asker, Together, Turnstile
 from headnode.apps.server.filtering.papers import changed, write_paper
-from headnode.apps.server.fitting import refuse_unfit
+from headnode.apps.server.fitting import refuse_unfit_change
 from headnode.core.filtering.registration import Chain
 from headnode.core.filtering.submission import Passage, failure, passage, wrong_change
 from headnode.core.filtering.walking import Walk
@@ -212,7 +212,8 @@ class Submissions:
             return "it was canceled"
         by = self._desk.roles.of(Account(record.owner, record.uid, record.gid))
         try:
-            refuse_unfit(self._desk, shaped(self._desk.cluster.templates, by, spec))
+            made = shaped(self._desk.cluster.templates, by, spec)
+            refuse_unfit_change(self._desk, record.owner, made)
             await self._insist(self._validation(record, order, chain, spec, by))
         except Refused as no:
             return str(no)

@@ -1,0 +1,51 @@
+"""What can never run is refused, also where a template or the owner of the job is the reason."""
+
+import json
+from pathlib import Path
+
+from test_local_socket import Scene, run
+from test_who_may import ADMINISTRATOR, OTHER, asking
+
+from headnode.core.lifecycle import commands as c
+from headnode.core.model.node import NodeFacts
+
+TEMPLATE = """name = "Gpu"
+[node_groups]
+default = ["gpu"]
+"""
+TASKS = [{"command": "true"}]
+
+
+def test_a_node_group_that_a_template_gives_must_have_nodes(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        async with asking(scene, ADMINISTRATOR) as peer:
+            await peer.done(do="set_template", text=TEMPLATE)
+        wish = {"do": "submit_job", "tasks": TASKS, "terms": {"jobtemplate": "Gpu"}}
+        async with asking(scene, OTHER) as peer:
+            refused = await peer.ask(**wish)
+            assert (refused["code"], "gpu" in refused["what"]) == ("never-fits", True), refused
+            assert "never-fits" in json.dumps(await peer.ask(**{**wish, "do": "check_job"}))
+            made = (await peer.done(do="create_job", tasks=TASKS, terms={"jobtemplate": "Gpu"}))["job"]
+            assert await peer.refused(do="submit_job", job=made) == "never-fits"
+            facts = NodeFacts(name="n2", processors=1, groups=("gpu",))
+            await scene.inbox.ask(c.RegisterNode(facts=facts, approved=True))
+            job = (await peer.done(**wish))["job"]
+            assert (await peer.done(do="job", job=job))["job"]["allocation"][0]["node"] == "n2"
+
+    run(tmp_path, story)
+
+
+def test_a_job_of_a_user_whom_no_node_serves_is_refused(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        facts = NodeFacts(name="n2", processors=1, serves="bob")
+        await scene.inbox.ask(c.RegisterNode(facts=facts, approved=True))
+        async with asking(scene, ADMINISTRATOR) as peer:
+            wish = {"do": "submit_job", "tasks": TASKS, "terms": {"requestednodes": "n2", "user": "nobody"}}
+            refused = await peer.ask(**wish)
+            assert refused["code"] == "never-fits"
+            assert "n2" in refused["what"]
+            assert "bob" in refused["what"]
+        async with asking(scene, OTHER) as peer:
+            await peer.done(do="submit_job", tasks=TASKS, terms={"requestednodes": "n2"})
+
+    run(tmp_path, story)
