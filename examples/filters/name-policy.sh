@@ -14,7 +14,7 @@ esac
 name=$(sed -n 's/.*<Job [^>]* Name="\([^"]*\)".*/\1/p' "$job" | head -n 1)
 
 if [ -z "$name" ]; then
-    sed -i '0,/<Job /s//<Job Name="misc-unnamed" /' "$job"
+    sed -i -e '0,/<Job /s/\(<Job [^>]*\) Name=""/\1/' -e '0,/<Job /s//<Job Name="misc-unnamed" /' "$job"
     echo "the job had no name and is called misc-unnamed now"
     exit 1
 fi
