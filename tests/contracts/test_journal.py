@@ -24,9 +24,11 @@ from headnode.core.lifecycle.events import (
     JobRequeued,
     JobSubmitted,
     NodePaused,
+    NodeRegistered,
     ParameterSet,
     TaskRequeued,
 )
+from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import JobId
 from headnode.engine.ports import Archive, EndedJob, Journal
 
@@ -292,3 +294,21 @@ def test_replay_after_any_number_is_the_rest(events: list[Event], after: int) ->
             journal.append(events)
             assert [event for _, event in journal.replay(after)] == events[after:]
             journal.close()
+
+
+def test_the_history_of_a_node_is_its_own_newest_events_oldest_first(journal: AnyJournal) -> None:
+    mine = [
+        NodeRegistered(at=NOW, facts=NodeFacts(name="red", processors=2)),
+        *(NodePaused(at=NOW, node="red", by=f"{number}") for number in range(5)),
+    ]
+    others = [
+        NodeRegistered(at=NOW, facts=NodeFacts(name="redder", processors=2, groups=("red",))),
+        NodePaused(at=NOW, node="infrared", by="red"),
+        ParameterSet(at=NOW, name="Licences", value="red:1"),
+    ]
+    journal.append([mine[0], *others, submitted(1), *mine[1:3]])
+    journal.append([*mine[3:], *others])
+    assert journal.node_history("red", 100) == mine
+    assert journal.node_history("red", 2) == mine[-2:]
+    assert journal.node_history("red", 0) == []
+    assert journal.node_history("blue", 100) == []

@@ -126,6 +126,9 @@ class Archive(Protocol):
     def history(self, job: JobId, limit: int) -> list[Event]:
         """Return the newest events of a job, oldest first; those of its instances may be left out."""
 
+    def node_history(self, node: str, limit: int) -> list[Event]:
+        """Return the newest events of a node, oldest first."""
+
     def parameter_changes(self) -> Iterator[ParameterSet]:
         """Yield every change of a cluster parameter, in order; cost: proportional to how many there were."""
 

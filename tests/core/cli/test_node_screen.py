@@ -9,7 +9,11 @@ from headnode.apps.cli.screens import node as screen
 NODE: dict[str, Any] = {
     **{"name": "n1", "state": "Ready", "processors": 4, "used": 0, "free": 4, "jobs": [], "sockets": 1},
     **{"memory": 1, "speed": 0, "groups": [], "features": [], "architecture": "", "system": ""},
-    **{"exclusive": None, "comment": ""},
+    **{"exclusive": None, "comment": "", "since": 0.0},
+}
+DRAIN: dict[str, Any] = {
+    **{"cause": "asked", "by": "ada", "reason": "new memory"},
+    **{"closes": 0.0, "since": 0.0, "force": False},
 }
 
 
@@ -39,3 +43,30 @@ def test_what_a_node_is_held_to_is_told_in_words(facts: dict[str, Any], shown: l
     keys = ("Machine Processors", "Control Groups", "Kept By System", "Looked At")
     told = screen.view(NODE | facts)
     assert [told.get(key) for key in keys] == shown
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        ({"since": 0.0}, ""),
+        ({"state": "Unreachable", "since": 0.0}, "since 1970-01-01T00:00:00+00:00"),
+        (
+            {"state": "Drained", "drains": [DRAIN]},
+            "since 1970-01-01T00:00:00+00:00, by ada: new memory",
+        ),
+        (
+            {"state": "Drained", "drains": [DRAIN | {"cause": "fault", "by": "", "reason": "no room"}]},
+            "since 1970-01-01T00:00:00+00:00, by a fault of the node: no room",
+        ),
+        ({"drains": [DRAIN]}, "from 1970-01-01T00:00:00+00:00, by ada: new memory"),
+    ],
+)
+def test_the_list_of_nodes_says_since_when_and_why_one_is_closed(facts: dict[str, Any], reason: str) -> None:
+    assert screen.row(NODE | facts)["Reason"] == reason
+
+
+def test_a_node_that_nobody_opens_but_an_administrator_says_how() -> None:
+    told = screen.view(NODE | {"state": "Drained", "since": 0.0, "drains": [DRAIN | {"cause": "fault"}]})
+    assert told["Drain"].endswith("hn node resume n1")
+    told = screen.view(NODE | {"state": "Drained", "since": 0.0, "drains": [DRAIN | {"cause": "health"}]})
+    assert "resume" not in told["Drain"]

@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TypeGuard
 from zlib import crc32
@@ -11,7 +12,7 @@ import msgspec
 from headnode.adapters.journal.damage import Damage
 from headnode.adapters.journal.projection import ALLOCATION_EVENTS, kind_of
 from headnode.adapters.journal.troubles import damaged
-from headnode.core.lifecycle.events import Event, JobFact, ParameterSet, decode, encode
+from headnode.core.lifecycle.events import Event, JobFact, ParameterSet, decode, encode, node_of
 from headnode.core.model.quantities import JobId
 
 _Row = tuple[int, bytes, int]  # number, body, sum
@@ -79,6 +80,15 @@ class EventTable:
         found = self._damage.readable(self._read, rows)
         more = rows[-1][0] if rows else None
         return [event for event in found if isinstance(event, ParameterSet)], more
+
+    def of_node(self, node: str, limit: int) -> list[Event]:
+        """Return the newest events of a node, oldest first."""
+        rows = self._database.execute(
+            "select number, body, sum from events where kind = 0 and instr(body, ?) order by number desc",
+            (node.encode(),),
+        )
+        named = (event for event in self._damage.readable(self._read, rows) if node_of(event) == node)
+        return list(islice(named, max(limit, 0)))[::-1]
 
     def allocations(self, first: JobId, last: JobId) -> list[Event]:
         """Return by what the jobs `first` to `last` got and gave back processors, each job's in order."""

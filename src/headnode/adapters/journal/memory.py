@@ -18,7 +18,7 @@ from headnode.adapters.journal.projection import (
     kind_of,
     row_of,
 )
-from headnode.core.lifecycle.events import Ended, Event, JobFact, JobStarted, ParameterSet
+from headnode.core.lifecycle.events import Ended, Event, JobFact, JobStarted, ParameterSet, node_of
 from headnode.core.model.quantities import Instant, JobId
 from headnode.engine.ports import MOST_PREDICTIONS, EndedJob, InstanceRow, Prediction
 
@@ -144,6 +144,11 @@ class MemoryJournal:
     def history(self, job: JobId, limit: int) -> list[Event]:
         """Return the newest events of a job but those of its instances, oldest first."""
         return self._told.get(job, [])[-limit:] if limit > 0 else []
+
+    def node_history(self, node: str, limit: int) -> list[Event]:
+        """Return the newest events of a node, oldest first."""
+        found = [event for event in self._events if node_of(event) == node]
+        return found[-limit:] if limit > 0 else []
 
     def parameter_changes(self) -> Iterator[ParameterSet]:
         """Yield every change of a cluster parameter, in order."""

@@ -176,6 +176,11 @@ class SqliteJournal:
         with self._access:
             return self._events.history(job, limit)
 
+    def node_history(self, node: str, limit: int) -> list[Event]:
+        """Return the newest events of a node, oldest first."""
+        with self._access:
+            return self._events.of_node(node, limit)
+
     def parameter_changes(self) -> Iterator[ParameterSet]:
         """Yield every change of a cluster parameter, in order."""
         number = 0

@@ -63,9 +63,15 @@ def misunderstanding(protocol: int) -> str:
     return f"{spoken}; update Headnode {where}"
 
 
-def facts_of(greeting: m.Hello | m.Join) -> NodeFacts:
-    """Return what a machine says of itself, with what the protocol of its agent says of that."""
-    return replace(greeting.facts, hooks=greeting.protocol >= m.HOOKS_SINCE)
+def facts_of(greeting: m.Hello | m.Join, address: str = "") -> NodeFacts:
+    """Return what a machine says of itself, with what its protocol and its address say of that."""
+    return replace(greeting.facts, hooks=greeting.protocol >= m.HOOKS_SINCE, address=address)
+
+
+def address_of(writer: asyncio.StreamWriter) -> str:
+    """Return the address that a connection comes from; empty for one of this machine."""
+    peer = writer.get_extra_info("peername")
+    return str(peer[0]) if isinstance(peer, tuple) and peer else ""
 
 
 def refusal(hello: m.Hello, shown: Shown | None) -> str:

@@ -141,6 +141,10 @@ class Identity:
         reason = answer.reason if isinstance(answer, m.Goodbye) else "it answered something else"
         raise NotAllowed(code="not-joined", what=f"the head did not let this node in: {reason}")
 
+    def __str__(self) -> str:
+        belongs = self.membership()
+        return "an unknown address" if belongs is None else f"{belongs.host}:{belongs.port}"
+
     async def dial(self) -> Streams:
         """Return a new connection to the head, on which this node has shown its certificate.
 

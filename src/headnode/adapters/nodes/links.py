@@ -10,7 +10,8 @@ import msgspec
 from msgspec.structs import replace
 
 from headnode.adapters.nodes import messages as m
-from headnode.adapters.nodes.arrivals import Arrivals, Shown, facts_of, may_join, refusal
+from headnode.adapters.nodes.arrivals import Arrivals, Shown, address_of, facts_of, may_join, refusal
+from headnode.adapters.nodes.contacts import Contact
 from headnode.adapters.nodes.framing import frame, read_frame
 from headnode.adapters.nodes.hooks import cleaned_on, unready_on
 from headnode.adapters.nodes.keeping_alive import keep_alive
@@ -54,6 +55,7 @@ class NodeLinks:
         self._welcome = welcome
         self._cluster = cluster
         self.links: dict[str, Link] = {}
+        self.contacts: dict[str, Contact] = {}  # the last of each node, also of those that are away
         self._telling = Telling(self.links)
         # Seconds for which a node may believe that nobody gets what it runs.
         self.leases: dict[str, float] = {}
@@ -174,9 +176,12 @@ class NodeLinks:
             kept = tuple(
                 (each.job, each.task, each.instance, each.attempt) for each in (*hello.live, *hello.ended)
             )
-            facts = facts_of(hello)
+            facts = facts_of(hello, address_of(writer))
+            boot = self._boot_of(facts.name)
             known = c.RegisterNode(facts=facts, approved=shown is None, key=key, kept=kept)
             await self._reports.recorded(known)
+            if boot not in ("", facts.boot_id):
+                log.warning("node %s has rebooted: what it ran is lost", facts.name)
         except NotAllowed as error:
             link.send(m.Goodbye(reason=str(error)))
             raise
@@ -185,11 +190,17 @@ class NodeLinks:
             log.warning("node %s connected a second time; the newer connection stays", link.node)
             before.close()
         self.links[link.node] = link
+        self.contacts[link.node] = Contact(told_now())
         link.send(replace(welcome, now=told_now()))
         self._telling.order_check(link, self._cluster())
         self._put_right(link, hello)
         log.info("node %s is here: %d tasks live", link.node, len(hello.live))
         return link
+
+    def _boot_of(self, name: str) -> str:
+        """Return in which boot of its machine a node was seen last; empty when that is not known."""
+        known = self._cluster().nodes.get(name)
+        return "" if known is None else known.facts.boot_id
 
     def _put_right(
         self, link: Link, holdings: m.Holdings, fresh: Collection[tuple[int, int, int, int]] = ()
@@ -262,6 +273,7 @@ class NodeLinks:
     def _answer(self, link: Link, heartbeat: m.Heartbeat) -> None:
         """Answer a heartbeat, and ask for the table when something must have been lost, or may have been."""
         cluster = self._cluster()
+        self.contacts[link.node] = Contact(told_now(), heartbeat.load)
         known = self._where().of(link.node, cluster)
         if heartbeat.digest and (
             heartbeat.digest != expected_digest(cluster, link.node, known, link.opened.items())

@@ -306,13 +306,15 @@ class HookFailed(Message, frozen=True):
 class Heartbeat(Message, frozen=True):
     """Agent: I live, and what I have has this digest (`tables.digest_of`); answered with `Heard`.
 
-    `launched` as in `Holdings`; `lease` in seconds is the one it goes by, 0 for none.
+    `launched` as in `Holdings`; `lease` in seconds is the one it goes by, 0 for none.  `load` is that of its
+    machine, the mean of one minute.
     """
 
     number: int = 0
     digest: bytes = b""
     lease: Seconds = Seconds(0.0)
     launched: Attempts = ()
+    load: float | None = None
 
 
 class Health(Message, frozen=True):

@@ -13,6 +13,8 @@ from headnode.core.model import bounds as b
 from headnode.core.model.faults import FAULTS
 from headnode.core.model.node_bounds import facts_objection, result_objection, time_objection
 
+MOST_LOAD = 1e7  # more than the threads that Linux can have
+
 
 class Nonsense(Exception):
     """A node has said what cannot be; the text says what."""
@@ -47,6 +49,8 @@ def _objection(message: m.FromAgent, now: float) -> str:
             return next(filter(None, (time_objection(each.at, now) for each in begun)), "")
         case m.Heartbeat(lease=lease) if not 0 <= lease <= b.RUN_TIME.most:
             return f"a lease of {lease:g} s"
+        case m.Heartbeat(load=float() as load) if not 0 <= load < MOST_LOAD:
+            return f"a load of {load:g}"
         case m.OutputRead(size=size) if not 0 <= size <= b.BYTES_MOVED.most:
             return f"a file of {size} bytes"
         case m.Launch(command=command, environment=environment):

@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
+from headnode import __version__
 from headnode.adapters.files.own_places import FILE_MODE_MASK, warn_of_unsafe_code
 from headnode.adapters.processes import hierarchies
 from headnode.apps.agent.agent import Agent
@@ -43,6 +44,7 @@ async def _run(options: Options) -> None:
     facts = facts_of_this_machine(options)
     if not facts.machine_processors:
         log.info("processors are declared, not found on the machine: no task is bound to its own")
+    log.info("the agent of node %s starts: Headnode %s, process %d", facts.name, __version__, os.getpid())
     agent = Agent(places, facts, transport)
     loop = asyncio.get_running_loop()
     for what in (signal.SIGTERM, signal.SIGINT):

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 
 from headnode.adapters.nodes import messages as m
 from headnode.adapters.nodes.identity import Identity
@@ -11,6 +12,7 @@ from headnode.adapters.processes.lease import boot_time
 from headnode.apps.agent.head_link import HeadLink, LocalSocket, Transport
 from headnode.apps.agent.health import HealthCheck
 from headnode.apps.agent.jobs import Jobs
+from headnode.apps.agent.last_run import LastRun
 from headnode.apps.agent.lease import HeldLease
 from headnode.apps.agent.places import Places
 from headnode.apps.agent.program_trials import ProgramTrials
@@ -40,6 +42,8 @@ class Agent:
         self._trials = ProgramTrials(self._head.say)
         self._health = HealthCheck(facts.name, self._tell_health)
         self._lease = HeldLease(self._jobs.renew)
+        self._told_of_lease = False
+        self._last_run = LastRun(places.state, facts.boot_id)
         self._leave = asyncio.Event()
         self._removing: set[asyncio.Future[list[str]]] = set()
         # Since when it looks for a head of this machine; None: it has met one, or is to wait for ever.
@@ -47,7 +51,11 @@ class Agent:
 
     async def run(self) -> None:
         """Work until told to leave.  Tasks go on without us, unless the head said to cancel them."""
+        if ended := self._last_run.begin():
+            log.warning("%s", ended)
         await self._jobs.start()
+        if not self._jobs.is_empty:
+            log.info("found %s of an earlier agent", self._jobs.counted())
         talking = asyncio.ensure_future(self._head.talk())
         leaving = asyncio.ensure_future(self._leave.wait())
         await asyncio.wait((talking, leaving), return_when=asyncio.FIRST_COMPLETED)
@@ -58,6 +66,8 @@ class Agent:
         self._health.stop()
         await self._reading.close()
         await self._jobs.close()
+        self._last_run.end()
+        log.info("the agent ends, as it was told to")
 
     def leave(self) -> None:
         """End soon; tasks go on."""
@@ -73,6 +83,9 @@ class Agent:
     def head_is_away(self) -> None:
         """Keep what happens for the next connection."""
         self._results.welcome = False
+        if self._lease.is_over and not self._told_of_lease and not self._jobs.is_empty:
+            log.warning("the lease of this node is over: jobs that may run elsewhere stand still here")
+            self._told_of_lease = True
 
     def head_is_off(self, dialed: float) -> None:
         """Nothing listened where the head does when it was dialed (seconds since the machine was started)."""
@@ -89,7 +102,13 @@ class Agent:
         number = self._lease.next_heartbeat()
         digest = digest_of_holdings(table)
         self._head.say(
-            m.Heartbeat(number=number, digest=digest, lease=self._lease.length, launched=table.launched)
+            m.Heartbeat(
+                number=number,
+                digest=digest,
+                lease=self._lease.length,
+                launched=table.launched,
+                load=os.getloadavg()[0],
+            )
         )
 
     def obey(self, message: m.FromHead) -> None:
@@ -100,6 +119,7 @@ class Agent:
             case m.Heard(number=number, lease=lease, now=now):
                 self._jobs.hear_time(now)
                 self._lease.heard(number, lease)
+                self._told_of_lease = False
                 self._head.beat(_between_heartbeats(self._jobs.head.heartbeat, lease))
             case m.TellTable(number=number):
                 self._head.say(self._jobs.table(number, check_text(*self._health.ordered)))

@@ -12,6 +12,7 @@ import msgspec
 from headnode.adapters.nodes import messages as m
 from headnode.adapters.nodes.framing import frame, read_frame
 from headnode.adapters.processes.lease import boot_time
+from headnode.apps.agent.waiting import Waiting, reason_of
 from headnode.core.model.errors import BadRequest
 
 log = logging.getLogger("headnode.agent")
@@ -45,6 +46,9 @@ class LocalSocket:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+
+    def __str__(self) -> str:
+        return str(self._path)
 
     async def dial(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Return a new connection.
@@ -84,6 +88,7 @@ class HeadLink:
 
     def __init__(self, transport: Transport, speaker: Speaker) -> None:
         self._transport, self._speaker = transport, speaker
+        self._waiting = Waiting(str(transport))
         self._writer: asyncio.StreamWriter | None = None
         self._pulse: asyncio.TimerHandle | None = None
         self._heartbeat = 0.0
@@ -124,9 +129,13 @@ class HeadLink:
     async def talk(self) -> None:
         """Dial and listen for ever."""
         while True:
-            with contextlib.suppress(OSError, BadRequest, msgspec.MsgspecError):  # a timeout is an OSError
+            try:
                 await self._converse()
+                why = "it has hung up"
+            except (OSError, BadRequest, msgspec.MsgspecError) as error:  # a timeout is an OSError
+                why = reason_of(error)
             self._hang_up()
+            self._waiting.failed(why)
             self._speaker.head_is_away()
             await asyncio.sleep(REDIAL)
 
@@ -143,6 +152,10 @@ class HeadLink:
             answer = await _next(reader)
         if not isinstance(answer, m.Welcome | m.Goodbye | None):
             raise BadRequest(code="no-welcome", what="the head speaks and has not said welcome")
+        if answer is None:
+            raise BadRequest(code="no-welcome", what="it hung up without an answer; its log may say why")
+        if isinstance(answer, m.Welcome):
+            self._waiting.reached(answer.cluster)
         while answer is not None:
             self._heard = asyncio.get_running_loop().time()
             self._speaker.obey(answer)

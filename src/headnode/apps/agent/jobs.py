@@ -127,6 +127,11 @@ class Jobs:
         """Whether nothing is here, nor anything of which the head does not know the end."""
         return not self._jobs
 
+    def counted(self) -> str:
+        """Return how many jobs are here, and how many of their tasks."""
+        tasks = sum(len(list(job.live())) for job in self._jobs.values())
+        return f"{len(self._jobs)} jobs with {tasks} tasks that are not over"
+
     def renew(self, until: float | None) -> None:
         """Let tasks that may be run elsewhere go on until then (seconds since the boot); None: for ever."""
         self._lease = until

@@ -27,6 +27,11 @@ class HeldLease:
         self._number = 0
         self._said: dict[int, float] = {}  # when each heartbeat was said that was not answered yet
 
+    @property
+    def is_over(self) -> bool:
+        """Whether others may be given what runs here."""
+        return boot_time() >= self._until
+
     def next_heartbeat(self) -> int:
         """Return the number of a heartbeat that is said now."""
         self._number += 1

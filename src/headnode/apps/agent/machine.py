@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from headnode import __version__
 from headnode.adapters.identity.peer import user_name
 from headnode.adapters.processes import hierarchies
 from headnode.adapters.processes.affinity import machine_processors
@@ -37,6 +38,7 @@ def facts_of_this_machine(options: Options) -> NodeFacts:
         serves="" if os.geteuid() == 0 else user_name(os.geteuid()),
         machine_processors=() if options.processors else machine_processors(),
         control_groups=groups.version,
+        version=__version__,
         enforced=tuple(_ENFORCED[name] for name in groups.controllers),
     )
 

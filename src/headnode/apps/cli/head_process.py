@@ -12,6 +12,8 @@ from headnode.core.model.errors import HeadnodeError, Unavailable
 
 PATIENCE = 30.0  # seconds a head may take until a node is ready
 PAUSE = 0.05  # seconds between two looks
+OTHERS = 2.0  # seconds for nodes of other machines to dial again
+_AWAY = ("Pending", "Unreachable")
 
 Settings = dict[str, str | None]
 
@@ -65,23 +67,30 @@ def _make(directory: str) -> Path:
     return make_directory(directory, "state-directory", "state directory", fix)
 
 
-def _here(nodes: dict[str, int]) -> int:
-    """Return how many nodes answer, by how many are in each state: one that takes no jobs is here, too."""
-    return sum(count for state, count in nodes.items() if state not in ("Pending", "Unreachable"))
+def _here(nodes: list[dict[str, Any]]) -> int:
+    """Return how many nodes of this machine answer: one that takes no jobs is here, too."""
+    return sum(not node["remote"] and node["state"] not in _AWAY for node in nodes)
+
+
+def _are_back(nodes: list[dict[str, Any]]) -> bool:
+    """Return whether the nodes of other machines answer again."""
+    return not any(node["remote"] and node["state"] == "Unreachable" for node in nodes)
 
 
 def _when_ready(started: Started, nodes: int) -> dict[str, Any]:
     process, log = started.process, started.log
-    client, deadline = at(str(log.parent)), time.monotonic() + PATIENCE
+    client, deadline, here_since = at(str(log.parent)), time.monotonic() + PATIENCE, 0.0
     while time.monotonic() < deadline:
         if process.poll() is not None:
             raise _died(started)
         try:
-            cluster: dict[str, Any] = client.ask("cluster")["cluster"]
+            seen: list[dict[str, Any]] = client.ask("nodes")["nodes"]
+            here_since = here_since or (time.monotonic() if _here(seen) >= nodes else 0.0)
+            if here_since and (_are_back(seen) or time.monotonic() - here_since > OTHERS):
+                cluster: dict[str, Any] = client.ask("cluster")["cluster"]
+                return cluster
         except Unavailable:
-            cluster = {}
-        if cluster and _here(cluster["nodes"]) >= nodes:
-            return cluster
+            here_since = 0.0
         time.sleep(PAUSE)
     raise Unavailable(
         code="head-slow",

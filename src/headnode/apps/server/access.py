@@ -85,6 +85,7 @@ ACCESS: Mapping[str, Access] = MappingProxyType(
         "read_output": Access(Who.OWNER),
         "nodes": _LOOKS,
         "node": _LOOKS,
+        "node_history": _LOOKS,
         "approve_node": _ADMINISTERS,
         "pause_node": _ADMINISTERS,
         "drain_node": _ADMINISTERS,

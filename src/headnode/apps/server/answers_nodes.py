@@ -58,6 +58,8 @@ def node_object(cluster: Cluster, node: NodeRecord, now: Instant) -> dict[str, A
         "exclusive": owner,
         "comment": node.comment,
         "remote": bool(node.key),
+        "version": facts.version,
+        "address": facts.address,
         "reservations": [
             {"name": each.name, "begins": each.begins, "ends": each.ends, "says": each.says()}
             for each in cluster.bookings.on.get(name, ())

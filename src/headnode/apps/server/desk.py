@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from headnode.adapters.identity.audit_log import AuditLog
+from headnode.adapters.nodes.contacts import Contact
 from headnode.adapters.nodes.link import Link
 from headnode.adapters.nodes.sessions import Sessions
 from headnode.adapters.notify.settings import ways_of
@@ -102,6 +103,8 @@ class Desk:
         self.shut_down: Callable[[], None] | None = None
         self.copy_journal: Callable[[Path], None] = _no_journal
         self.links: Mapping[str, Link] = {}  # the nodes that are here
+        self.contacts: Mapping[str, Contact] = {}  # when nodes said something last
+        self.given_up_in: Callable[[str], float | None] = lambda _: None  # seconds, of a node that is away
         self.sessions = Sessions(lambda *_: None)  # what clients run there
         self.attended: set[JobId] = set()  # interactive jobs that somebody waits for, or sits at
         self.watchers = Watchers()

@@ -23,14 +23,14 @@ TO_STAND_STILL = 1.25  # of a lease: in its last fifth a node lets its tasks sta
 AWAY = (NodeState.UNREACHABLE, NodeState.LOST_PAUSED)
 
 
-async def watch_for_lost_nodes(engine: Engine, inbox: Inbox, links: NodeLinks) -> None:
+async def watch_for_lost_nodes(engine: Engine, inbox: Inbox, links: NodeLinks, absences: "Absences") -> None:
     """Look after nodes for ever: what a node runs is lost once it missed its heartbeats.
 
     A connection may end while the tasks go on: then the node has that time to come back.  One that stays and
     is silent has used the time up already.  No node is to blame for the time in which this process, or its
     whole machine, stood still: what was said meanwhile may still be on its way.
     """
-    absences, looked = Absences(), time.monotonic()
+    looked = time.monotonic()
     unrecorded: set[c.Command] = set()  # of what the journal could not write, and that was told
     while True:
         await asyncio.sleep(BETWEEN_LOOKS)
@@ -96,9 +96,21 @@ class Absences:
         self._since = {name: self._since.get(name, now) for name in away}
         return [name for name in away if now - self._since[name] > patience[name]]
 
+    def since(self, name: str) -> float | None:
+        """Return since when a node is away, in seconds of the steady clock; None if it is here."""
+        return self._since.get(name)
+
     def forgive(self, seconds: float) -> None:
         """Let those that are away have so much more time."""
         self._since = {name: since + seconds for name, since in self._since.items()}
+
+
+def given_up_in(engine: Engine, links: NodeLinks, absences: Absences, name: str) -> float | None:
+    """Return in how many seconds the tasks of a node are given up that is away; None if none are there."""
+    since = absences.since(name)
+    if since is None or not engine.cluster.on_node(name):
+        return None
+    return max(0.0, since + patience_away(engine, links.leases)[name] - time.monotonic())
 
 
 async def _tell(inbox: Inbox, command: c.NodeVanished | c.GiveUpNode, unrecorded: set[c.Command]) -> None:

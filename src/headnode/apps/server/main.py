@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator
+from functools import partial
 
 import msgspec
 
@@ -31,7 +32,7 @@ from headnode.apps.server.filtering.submissions import Submissions
 from headnode.apps.server.inbox import Inbox
 from headnode.apps.server.keeper import Keeper
 from headnode.apps.server.local_socket import LocalSocket
-from headnode.apps.server.lost_nodes import watch_for_lost_nodes
+from headnode.apps.server.lost_nodes import Absences, given_up_in, watch_for_lost_nodes
 from headnode.apps.server.network import Network, address_to_listen_at
 from headnode.apps.server.notifying import Notices
 from headnode.apps.server.old_output import OldOutput
@@ -128,6 +129,9 @@ class Head:
         self.engine.offers.filters = self._activations
         self.desk.shut_down, self.desk.copy_journal = self._shut_down, journal.copy_to
         self.desk.watchers = self.watchers
+        self._absences = Absences()
+        self.desk.contacts = self.links.contacts
+        self.desk.given_up_in = partial(given_up_in, self.engine, self.links, self._absences)
         self.desk.links, self.desk.sessions = self.links.links, self.links.sessions
         if address := address_to_listen_at(options.state, options.listen):
             clients = ClientDoor(self.desk, self.watchers)
@@ -201,7 +205,7 @@ class Head:
         beside = [
             asyncio.create_task(self._keeper.keep(lambda name: name in self.links.links)),
             asyncio.create_task(self._snapshots()),
-            asyncio.create_task(watch_for_lost_nodes(self.engine, self.inbox, self.links)),
+            asyncio.create_task(watch_for_lost_nodes(self.engine, self.inbox, self.links, self._absences)),
             asyncio.create_task(retire_nodes(self.engine, self.inbox, state, node_names(self._options))),
             asyncio.create_task(self.desk.outlooks.keep()),
             asyncio.create_task(self._notices.keep()),

@@ -77,6 +77,7 @@ VERBS: Mapping[str, tuple[type[w.Wish], Verb]] = MappingProxyType(
         "read_output": (w.ReadOutputWish, verbs_tasks.read_output),
         "nodes": (w.NodesWish, verbs_cluster.nodes),
         "node": (w.NodeWish, verbs_cluster.node),
+        "node_history": (w.NodeHistoryWish, verbs_cluster.node_history),
         "approve_node": (w.NodeWish, verbs_cluster.approve_node),
         "pause_node": (w.NodeWish, verbs_cluster.pause_node),
         "drain_node": (w.DrainWish, verbs_cluster.drain_node),

@@ -11,6 +11,7 @@ from headnode.apps.server import answers_nodes as show
 from headnode.apps.server import wishes as w
 from headnode.apps.server.answers_jobs import count_by_state
 from headnode.apps.server.desk import Desk
+from headnode.apps.server.node_history import told
 from headnode.apps.server.program_trials import try_programs
 from headnode.apps.server.verbs_access import whoami
 from headnode.core.lifecycle import commands as c
@@ -25,6 +26,7 @@ from headnode.engine.settings import check_parameter, parameters_with
 Object = dict[str, Any]
 
 _LEFT_BEHIND: Final = 3600.0  # seconds after which a copy of the journal was forgotten by who asked for it
+LONGEST_HISTORY = 10_000  # events of a node in one answer
 EMPTIED = 5.0  # seconds for a node that is taken offline by force to tell that nothing runs there
 BETWEEN_LOOKS = 0.02  # seconds
 
@@ -69,7 +71,25 @@ async def nodes(desk: Desk, by: User, wish: w.NodesWish) -> Object:  # noqa: ARG
 
 async def node(desk: Desk, by: User, wish: w.NodeWish) -> Object:  # noqa: ARG001
     """Show one node."""
-    return {"node": show.detailed_node(desk.cluster, desk.cluster.node(wish.node), desk.now())}
+    return {"node": detailed(desk, wish.node)}
+
+
+def detailed(desk: Desk, name: str) -> Object:
+    """Return a node with its jobs and processors, when it was heard last, and when it will be given up."""
+    now, contact, left = desk.now(), desk.contacts.get(name), desk.given_up_in(name)
+    return show.detailed_node(desk.cluster, desk.cluster.node(name), now) | {
+        "heard": None if contact is None else contact.at,
+        "load": None if contact is None else contact.load,
+        "given_up": None if left is None else now + left,
+    }
+
+
+async def node_history(desk: Desk, by: User, wish: w.NodeHistoryWish) -> Object:  # noqa: ARG001
+    """Tell what happened to a node, also to one that was removed."""
+    events = desk.lookups.archive.node_history(wish.node, min(wish.limit, LONGEST_HISTORY))
+    if not events:
+        desk.cluster.node(wish.node)  # refuses a name that nobody has had
+    return {"history": [{"at": at, "text": text} for at, text in told(events)]}
 
 
 async def approve_node(desk: Desk, by: User, wish: w.NodeWish) -> Object:
@@ -93,7 +113,7 @@ async def drain_node(desk: Desk, by: User, wish: w.DrainWish) -> Object:
     await desk.ask(c.DrainNode(by=by, node=wish.node, closes=closes, reason=wish.reason, force=wish.force))
     if wish.force:
         await _until_empty(desk, wish.node)
-    return {"node": show.detailed_node(desk.cluster, desk.cluster.node(wish.node), desk.now())}
+    return {"node": detailed(desk, wish.node)}
 
 
 async def _until_empty(desk: Desk, node: str) -> None:
@@ -105,7 +125,7 @@ async def _until_empty(desk: Desk, node: str) -> None:
 
 async def _change(desk: Desk, by: User, wish: w.NodeWish, what: str) -> Object:
     await desk.ask(c.ChangeNode(by=by, node=wish.node, wish=what))
-    return {"node": show.detailed_node(desk.cluster, desk.cluster.node(wish.node), desk.now())}
+    return {"node": detailed(desk, wish.node)}
 
 
 async def cluster(desk: Desk, by: User, wish: w.Wish) -> Object:

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from headnode.apps.server import answers_nodes as show
 from headnode.apps.server import wishes as w
 from headnode.apps.server.desk import Desk
+from headnode.apps.server.verbs_cluster import detailed
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.permission import must_administer
 from headnode.core.model.errors import WrongState
@@ -34,7 +34,7 @@ async def set_node(desk: Desk, by: User, wish: w.SetNodeWish) -> Object:
     groups = None if wish.groups is None else tuple(wish.groups)
     features = None if wish.features is None else tuple(wish.features)
     await desk.ask(c.SetNode(by=by, node=wish.node, groups=groups, features=features, comment=wish.comment))
-    return {"node": show.detailed_node(desk.cluster, desk.cluster.node(wish.node), desk.now())}
+    return {"node": detailed(desk, wish.node)}
 
 
 async def remove_node(desk: Desk, by: User, wish: w.NodeWish) -> Object:

@@ -390,6 +390,12 @@ class ParamsWish(Wish, frozen=True):
     values: Annotated[dict[Name, Word | None], Meta(max_length=b.SHORT_LIST.most)]
 
 
+class NodeHistoryWish(NodeWish, frozen=True):
+    """node_history."""
+
+    limit: int = 200
+
+
 class ParamsHistoryWish(Wish, frozen=True):
     """params_history."""
 

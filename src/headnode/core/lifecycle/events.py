@@ -650,6 +650,13 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Event] = msgspec.msgpack.Decoder(Event)
 
 
+def node_of(event: Event) -> str:
+    """Return the node that an event is about; empty for one of something else."""
+    if isinstance(event, NodeRegistered):
+        return event.facts.name
+    return event.node if isinstance(event, NodeFact) else ""
+
+
 def encode(event: Event) -> bytes:
     """Return the event as the journal keeps it."""
     return _encoder.encode(event)

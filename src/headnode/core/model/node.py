@@ -38,4 +38,6 @@ class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
     machine_processors: tuple[int, ...] = ()  # what the machine calls them, in order; empty: not known
     control_groups: str = ""  # v2, v1 or none; empty: not said
     enforced: tuple[str, ...] = ()  # what the system keeps for each task: memory, processes, processors
+    version: str = ""  # of Headnode there; empty: not said
+    address: str = ""  # where its agent dials from, as the head sees it; empty: the head's own machine
     hooks: bool = True  # its agent knows of prologs, epilogs and node filters; one of before does not

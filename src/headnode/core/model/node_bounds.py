@@ -48,7 +48,7 @@ def _list_problems(facts: NodeFacts) -> Iterator[str]:
 
 def _text_problems(facts: NodeFacts) -> Iterator[str]:
     own = (facts.name, facts.architecture, facts.system, facts.boot_id, facts.serves, facts.control_groups)
-    for text in chain(own, facts.groups, facts.features, facts.enforced):
+    for text in chain(own, (facts.version, facts.address), facts.groups, facts.features, facts.enforced):
         if len(text) > b.NAME.most:
             yield f"{text[:_SHOWN]!r}... has {len(text):,} characters, not {b.NAME.most} at most"
 

@@ -2,7 +2,7 @@
 
 from headnode.apps.cli.command import FORMAT, Command
 from headnode.apps.cli.options import Option, usage
-from headnode.apps.cli.screens.node import view
+from headnode.apps.cli.screens.node import history, view
 from headnode.apps.cli.sheet import Sheet
 
 TYPE_CHECKING = False
@@ -22,6 +22,11 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
     """Show the node."""
     if len(asked.words) != 1:
         raise usage(f"{len(asked.words)} nodes were given", "give the name of one node")
+    if asked.flag("history"):
+        told = client.ask("node_history", node=asked.words[0])
+        shown = {"Node Name": asked.words[0], "History": history(told["history"])}
+        out.sheet(Sheet("Node Name", [shown], told))
+        return 0
     node = client.ask("node", node=asked.words[0])["node"]
     if asked.flag("jobhistory"):
         return _jobs_of(node["name"], asked, client, out)
@@ -57,11 +62,12 @@ COMMANDS = (
         "Show a node",
         run,
         options=(
+            Option("history", "", "Show what happened to it, instead: drained and why, away, rebooted"),
             Option("jobhistory", "", "List the newest jobs that used the node, instead"),
             Option("lastrows", "N", f"With /jobhistory: how many ({ROWS} if not given)"),
             Option("detailed", "", "Accepted from older commands; everything is shown anyway"),
             FORMAT,
         ),
-        example="hn node view node01",
+        example="hn node view node01 /history",
     ),
 )

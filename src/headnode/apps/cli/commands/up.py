@@ -71,9 +71,11 @@ def _welcome(started: "dict[str, Any]", directory: str) -> str:
     from headnode.apps.cli.words import counted
 
     processors = counted(started["processors"]["ready"], "processor")
-    nodes = counted(started["nodes"].get("Ready", 0), "node")
+    nodes, states = counted(sum(started["nodes"].values()), "node"), started["nodes"]
+    closed = [f"{number} {state.lower()}" for state, number in sorted(states.items()) if state != "Ready"]
+    which = f" ({', '.join([str(states.get('Ready', 0)) + ' ready', *closed])})" if closed else ""
     return (
-        f"Cluster {started['name']} is up: {nodes}, {processors}. State and log are in {directory}.\n"
+        f"Cluster {started['name']} is up: {nodes}{which}, {processors}. State and log are in {directory}.\n"
         "\n"
         "  first job    hn job submit --wait echo hello from job %CCP_JOBID%\n"
         "  a sweep      hn job submit --wait /parametric:1-100 echo '*'\n"

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     Node = Mapping[str, Any]
 
-COLUMNS = ("Node Name", "State", "Max", "Run", "Idle")
+COLUMNS = ("Node Name", "State", "Max", "Run", "Idle", "Reason")
 WIDTHS = {"Node Name": 20, "State": 12}
 CORE_COLUMNS = ("Node Processor", "State", "Job ID", "Task ID", "CommandLine")
 CORE_STATES = ("Offline", "Idle", "JobScheduled", "ReadyForTask", "TaskScheduled", "TaskRunning")
@@ -28,7 +28,22 @@ def row(node: "Node") -> dict[str, str]:
         "Run": str(node["used"]),
         "Idle": str(node["free"]),
         "Availability": "AlwaysOn",  # what HPC Pack says of nodes that are no workstations
+        "Reason": _why_closed(node),
     }
+
+
+def _why_closed(node: "Node") -> str:
+    """Return since when and why a node takes no jobs; empty if it does."""
+    if node["state"] in ("Unreachable", "Paused", "Pending"):
+        return f"since {instant(node['since'])}"
+    drains = node.get("drains") or ()
+    if not drains:
+        return ""
+    first = drains[0]
+    who = _BY.get(first["cause"]) or f"by {first['by']}"
+    began = "since" if node["state"] in ("Drained", "Draining") else "from"
+    said = f"{began} {instant(first['closes'])}, {who}"
+    return f"{said}: {first['reason']}" if first["reason"] else said
 
 
 def view(node: "Node") -> dict[str, str]:
@@ -50,13 +65,20 @@ def view(node: "Node") -> dict[str, str]:
         "Kept By System": _kept(node),
         "Looked At": _looked_at(node),
         "Comment": node.get("comment", ""),
+        "Version": node.get("version", ""),
+        "Address": node.get("address", ""),
+        "Since": instant(node["since"]) if node["state"] != "Ready" else "",
+        "Last Heartbeat": instant(node["heard"]) if node.get("heard") else "",
+        "Load": f"{node['load']:.2f}" if node.get("load") is not None else "",
+        "Given Up": _given_up(node),
         "Reserved": "; ".join(each["says"] for each in node.get("reservations", ())),
         "Oversubscribed": _oversubscribed(node),
         "Drain": "; ".join(_drain(node["name"], drain) for drain in node.get("drains", ())),
         "Exclusive": f"held by job {node['exclusive']}" if node["exclusive"] else "",
         "Jobs": ", ".join(map(str, jobs)),
     }
-    return {**row(node), **{key: value for key, value in optional.items() if value}}
+    shown = {key: value for key, value in row(node).items() if key != "Reason"}  # Drain and Since say more
+    return {**shown, **{key: value for key, value in optional.items() if value}}
 
 
 _GROUPS = {"v2": "version 2", "v1": "version 1", "none": "none"}
@@ -88,6 +110,18 @@ def _numbers(numbers: "Sequence[int]") -> str:
         else:
             spans.append([number, number])
     return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in spans)
+
+
+def _given_up(node: "Node") -> str:
+    """Return what becomes of the tasks of a node that is away, and when."""
+    if node["state"] != "Unreachable" or node.get("given_up") is None:
+        return ""
+    return f"its tasks are given up at {instant(node['given_up'])}, unless it is back by then"
+
+
+def history(entries: "Sequence[Mapping[str, Any]]") -> str:
+    """Return what happened to a node, a line for each event."""
+    return "\n".join(f"{instant(entry['at'])}  {entry['text']}" for entry in entries)
 
 
 def _oversubscribed(node: "Mapping[str, Any]") -> str:

@@ -1,0 +1,61 @@
+"""What becomes of a node is told: in its history, on its page while it is away, in the log of its agent."""
+
+import shutil
+import socket
+from pathlib import Path
+
+from headnode.apps.cli.screens import node as screen
+from headnode.testing.clusters import Cluster, cluster_on_loopback
+
+
+def texts(cluster: Cluster) -> list[str]:
+    return [entry["text"] for entry in cluster.ask("node_history", node="red")["history"]]
+
+
+def test_what_becomes_of_a_node_is_told_in_its_history_on_its_page_and_in_its_log(tmp_path: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    go = tmp_path / "go"
+    with cluster_on_loopback(tmp_path, ("red",), address, processors=1) as cluster:
+        red = cluster.nodes["red"]
+        cluster.ask("drain_node", node="red", reason="new memory")
+        cluster.ask("resume_node", node="red")
+        job = cluster.submit(f"while [ ! -e {go} ]; do sleep 0.05; done")
+        cluster.until(lambda: bool(cluster.ask("tasks", job=job, states=["Running"])["tasks"]), "it runs")
+        red.kill_agent()
+        cluster.wait_for_nodes("Unreachable")
+        cluster.until(lambda: cluster.ask("node", node="red")["node"]["given_up"] is not None, "it is known")
+        away = cluster.ask("node", node="red")["node"]
+        assert away["address"] == "127.0.0.1"
+        assert away["heard"] <= away["since"] + 1 < away["given_up"]
+        page = screen.view(away)
+        assert {"Version", "Address", "Since", "Last Heartbeat", "Given Up"} <= page.keys()
+        assert "given up at" in page["Given Up"]
+        red.start_agent()
+        cluster.wait_for_nodes("Ready")
+        said = [text.partition(" by ") for text in texts(cluster)[-4:]]
+        assert [what for what, _, _ in said] == ["Drained", "Drain lifted", "Unreachable", "Reachable again"]
+        assert said[0][2].endswith(": new memory")
+        cluster.until(
+            lambda: cluster.ask("node", node="red")["node"]["load"] is not None, "a heartbeat was heard"
+        )
+        go.touch()
+        assert cluster.wait(job) == "Finished"
+
+        cluster.kill_head()
+        cluster.until(lambda: "nothing listens there" in red.log.read_text(), "it is told why it waits")
+        cluster.start_head()
+        cluster.wait_for_nodes("Ready")
+        cluster.kill_head()
+        shutil.rmtree(cluster.state / "authority")
+        cluster.start_head()
+        cluster.until(lambda: "its certificate is not trusted" in red.log.read_text(), "the lie is told")
+        told = red.log.read_text()
+        assert told.count("the agent before this one was killed") == 1
+        assert "found 1 jobs with 1 tasks" in told
+        assert told.count("connected to the head of cluster") == 3
+        assert told.count("nothing listens there") <= 2  # once each time, though it dials again and again
+        assert told.count("is not trusted") == 1
+        assert "hn node invite" in told
+        assert "Traceback" not in told
