@@ -32,7 +32,13 @@ def put_right(world: LinkedWorld, node: str, *open_jobs: JobId) -> list[str]:
     world.heard(node)
     facts = world.cluster.nodes[node].facts
     hello = m.Hello(protocol=m.PROTOCOL, facts=facts, open_jobs=open_jobs)
-    asyncio.run(world.links._put_right(world.links.links[node], hello))
+
+    async def hear() -> None:
+        world.links._put_right(world.links.links[node], hello)
+        while len(asyncio.all_tasks()) > 1:  # what follows for the head is on its way
+            await asyncio.sleep(0)
+
+    asyncio.run(hear())
     return world.heard(node)
 
 

@@ -2,7 +2,7 @@
 
 from headnode.apps.cli.command import FORMAT, STATE, Command
 from headnode.apps.cli.options import Option
-from headnode.apps.cli.screens.node import COLUMNS, WIDTHS, row
+from headnode.apps.cli.screens.node import COLUMNS, REASON, WIDTHS, row
 from headnode.apps.cli.sheet import Sheet
 from headnode.apps.cli.words import NODE_STATES, states
 
@@ -19,7 +19,9 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
     group = asked.text("group")
     if group is not None:
         nodes = [node for node in nodes if group in node["groups"]]
-    out.sheet(Sheet("Node Name", [row(node) for node in nodes], nodes, columns=COLUMNS, widths=WIDTHS))
+    rows = [row(node) for node in nodes]
+    columns = (*COLUMNS, REASON) if any(REASON in each for each in rows) else COLUMNS
+    out.sheet(Sheet("Node Name", rows, nodes, columns=columns, widths=WIDTHS))
     return 0
 
 

@@ -9,7 +9,8 @@ if TYPE_CHECKING:
 
     Node = Mapping[str, Any]
 
-COLUMNS = ("Node Name", "State", "Max", "Run", "Idle", "Reason")
+COLUMNS = ("Node Name", "State", "Max", "Run", "Idle")
+REASON = "Reason"  # a column of lists in which some node is closed
 WIDTHS = {"Node Name": 20, "State": 12}
 CORE_COLUMNS = ("Node Processor", "State", "Job ID", "Task ID", "CommandLine")
 CORE_STATES = ("Offline", "Idle", "JobScheduled", "ReadyForTask", "TaskScheduled", "TaskRunning")
@@ -21,6 +22,7 @@ def row(node: "Node") -> dict[str, str]:
 
     Source:  HPC Pack ``node list``: Max, Run and Idle count processors.
     """
+    closed = _why_closed(node)
     return {
         "Node Name": node["name"],
         "State": node["state"],
@@ -28,7 +30,7 @@ def row(node: "Node") -> dict[str, str]:
         "Run": str(node["used"]),
         "Idle": str(node["free"]),
         "Availability": "AlwaysOn",  # what HPC Pack says of nodes that are no workstations
-        "Reason": _why_closed(node),
+        **({REASON: closed} if closed else {}),
     }
 
 
@@ -77,7 +79,7 @@ def view(node: "Node") -> dict[str, str]:
         "Exclusive": f"held by job {node['exclusive']}" if node["exclusive"] else "",
         "Jobs": ", ".join(map(str, jobs)),
     }
-    shown = {key: value for key, value in row(node).items() if key != "Reason"}  # Drain and Since say more
+    shown = {key: value for key, value in row(node).items() if key != REASON}  # Drain and Since say more
     return {**shown, **{key: value for key, value in optional.items() if value}}
 
 
