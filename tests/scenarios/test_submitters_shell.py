@@ -54,6 +54,23 @@ def test_scripts_get_their_sentence_and_nothing_beside_it(state: Path, work: Pat
     assert hn("task", "output", f"{number}.1", state=state).stdout == f"{work} \n"
 
 
+def test_scripts_of_hpc_pack_get_its_sentence_and_nothing_beside_it(tmp_path: Path, work: Path) -> None:
+    job = work / "job"  # as a link to hn is called
+    job.write_text("from headnode.apps.cli.__main__ import main; raise SystemExit(main())")
+    with ScriptedHead(tmp_path, STANDS) as head:
+        said = subprocess.run(
+            [sys.executable, str(job), "submit", "true"],
+            cwd=work,
+            env=os.environ | {"HEADNODE_STATE": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    assert (said.stdout, said.stderr) == ("Job has been submitted. ID: 7.\n", "")
+    (task,) = [task for each in head.asked for task in each.get("tasks", ())]
+    assert "workdir" not in task  # the home directory, as there
+
+
 def test_files_of_a_sweep_appear_where_the_submitter_stands(state: Path, work: Path) -> None:
     odd = work / "a*b^"
     odd.mkdir()

@@ -70,7 +70,10 @@ def take_over(task: "dict[str, Any]", asked: "Asked", client: "Client") -> None:
 
 
 def tell_directory(task: "dict[str, Any]", asked: "Asked", out: "Output") -> None:
-    """Tell people where a task runs, if they did not say it and it is not where they would look first."""
+    """Tell people where a task runs, if they did not say it and it is not where they would look first.
+
+    Scripts of HPC Pack hear its sentences and nothing beside them.
+    """
     if "workdir" in asked.options or not out.for_people or asked.hpc_pack:
         return
     home, here = os.path.expanduser("~"), current_directory()
