@@ -40,6 +40,7 @@ _TEXTS: Mapping[str, Bound] = {
     "email": b.ADDRESS,
     "command": b.COMMAND,
 }
+_encode = msgspec.msgpack.Encoder().encode
 _SMALLEST = b.NAME.most  # bytes of an encoded job in which nothing can be beyond a bound
 
 
@@ -66,12 +67,13 @@ def check_bounds(spec: JobSpec) -> None:
     if size > _SMALLEST:
         _check_struct("the job", spec)
         for number, task in enumerate(spec.tasks, 1):
-            _check_struct(called(number, task)[:100], task)
+            if _size(task) > _SMALLEST:
+                _check_struct(called(number, task)[:100], task)
 
 
-def _size(spec: JobSpec) -> int:
+def _size(spec: JobSpec | TaskSpec) -> int:
     try:
-        return len(msgspec.msgpack.encode(spec))
+        return len(_encode(spec))
     except UnicodeEncodeError:  # half of a surrogate pair: refused by another rule, which says where it is
         return len(repr(spec))
 

@@ -39,8 +39,11 @@ def check(spec: JobSpec) -> None:
 
     A minimum or maximum that is calculated (None) is not compared with anything.
     Raises:  BadRequest; `code` names the rule.
-    Cost:    O(tasks + dependencies), for it and for each of its alternatives.
+    Cost:    O(tasks + dependencies), for it and for each of its alternatives; nothing for the one that was
+             looked at last, for it cannot have changed.
     """
+    if spec is _good_last[0]:
+        return
     for rule in _JOB_RULES:
         rule(spec)
     for number in range(1, len(spec.tasks) + 1):
@@ -49,6 +52,10 @@ def check(spec: JobSpec) -> None:
     _check_groups(spec)
     if spec.alternatives:
         check_alternatives(spec, check)
+    _good_last[0] = spec
+
+
+_good_last: list[JobSpec | None] = [None]
 
 
 def check_runnable(spec: JobSpec) -> None:
