@@ -19,9 +19,9 @@ def rows() -> list[list[str]]:
 
 def test_every_attack_has_a_test_that_exists() -> None:
     assert len(rows()) > 15
-    for attack, stops, tests in rows():
+    for attack, _, tests in rows():
         named = NAMED.findall(tests)
-        assert named or stops == tests == "planned", attack
+        assert named, attack
         for file, test in named:
             source = (ROOT / "tests" / f"{file}.py").read_text()
             assert f"def {test}(" in source, f"{file}::{test}"

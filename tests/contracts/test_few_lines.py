@@ -1,0 +1,44 @@
+"""Others fill no log: of lines of one kind some are written, and how many were not."""
+
+import logging
+
+import pytest
+
+from headnode.adapters.nodes import few_lines
+from headnode.adapters.nodes.few_lines import FewLines
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    found = Clock()
+    monkeypatch.setattr(few_lines.time, "monotonic", found)
+    return found
+
+
+def written(lines: FewLines, text: str, argument: int) -> str | None:
+    record = logging.LogRecord("x", logging.WARNING, "", 0, text, (argument,), None)
+    return record.getMessage() if lines.filter(record) else None
+
+
+def test_lines_of_one_kind_are_counted_once_there_are_many_and_others_pass(clock: Clock) -> None:
+    lines = FewLines(most=3, window=60.0)
+    said = [written(lines, "stranger %d", number) for number in range(10)]
+    assert [line is not None for line in said] == [True] * 3 + [False] * 7
+    assert "left out for 60 s" in str(said[2])
+    assert written(lines, "another %d", 1) == "another 1"
+
+
+def test_the_first_line_after_a_while_tells_how_many_were_left_out(clock: Clock) -> None:
+    lines = FewLines(most=3, window=60.0)
+    for number in range(10):
+        written(lines, "stranger %d", number)
+    clock.now = 61.0
+    assert written(lines, "stranger %d", 11) == "stranger 11 (and 7 more lines like this were left out)"
+    assert written(lines, "stranger %d", 12) == "stranger 12"
