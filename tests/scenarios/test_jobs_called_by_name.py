@@ -67,3 +67,16 @@ def test_a_job_that_waits_for_nobody_is_refused_under_every_policy(
     said = hn("job", *verb, job_file(tmp_path, text), state=state)
     assert said.returncode != 0
     assert "'nobody'" in said.stderr
+
+
+@pytest.mark.parametrize(
+    "asked", ["<Queue>nightly</Queue>", "<Resource name='License' type='none'>1</Resource>"]
+)
+@pytest.mark.parametrize(("policy", "code"), [("Reject", 2), ("Warn", 0)])
+def test_what_the_cluster_lacks_is_refused_by_a_file_that_says_reject(
+    state: Path, tmp_path: Path, asked: str, policy: str, code: int
+) -> None:
+    text = f"<Job awarenessPolicy='{policy}'><Id>1</Id><Executable>/bin/true</Executable>{asked}</Job>"
+    said = hn("job", "submit", "--dry-run", job_file(tmp_path, text), state=state)
+    assert (said.returncode != 0) is (code != 0)
+    assert "nightly" in said.stderr or "none" in said.stderr

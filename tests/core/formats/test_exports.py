@@ -3,7 +3,8 @@
 import pytest
 
 from headnode.core.formats.compute_cluster_xml import CCS, HPC, HPC_2008, read_job, write_job
-from headnode.core.formats.fidelity import Kind, Report
+from headnode.core.formats.compute_cluster_xml.dialects import DIALECTS
+from headnode.core.formats.fidelity import Kind, Report, losses
 from headnode.core.formats.live_jobs import Live, LiveTask
 from headnode.core.lifecycle.states import JobState, TaskState
 from headnode.core.model.errors import BadRequest
@@ -162,3 +163,12 @@ def test_what_the_scheduler_writes_of_itself_is_told_in_one_note_for_jobs_and_on
     assert [where for where, what in notes if "the scheduler's" in what] == ["Job", "Task"]
     (of_job,) = (what for where, what in notes if where == "Job" and "the scheduler's" in what)
     assert all(repr(name) in of_job for name in ("Id", "State", "SubmitTime", "Owner")), of_job
+
+
+@pytest.mark.parametrize("name", ["xmln", "xmlnsx", "XmlVersion", "Xmlns"])
+@pytest.mark.parametrize("namespace", [dialect.namespace for dialect in DIALECTS.values()])
+def test_an_attribute_that_is_not_known_survives_whatever_it_is_called(name: str, namespace: str) -> None:
+    spec, _ = read_job(f'<Job {name}="{namespace}" Odd="1"><Tasks><Task CommandLine="x"/></Tasks></Job>')
+    text, report = write_job(spec, spec.dialect)
+    assert read_job(text)[0] == spec
+    assert losses(report) == ()

@@ -7,6 +7,7 @@ from xml.sax.saxutils import escape
 import pytest
 from msgspec.structs import replace
 
+from headnode.core.formats.dialects import read
 from headnode.core.formats.fidelity import Awareness, Kind
 from headnode.core.formats.sss import read_document
 from headnode.core.formats.sss.conditions import Condition
@@ -642,6 +643,7 @@ def test_jobs_that_are_defined_elsewhere_are_told() -> None:
         "<ResourceLimit name='MaxDisk'{}>9</ResourceLimit>",
         "<Requested><Feature aggregation='Pattern' op='NE'{}>n.*</Feature></Requested>",
         "<Network{}>myrinet</Network>",
+        "<Group{}>users</Group>",
         "<TaskGroup><Priority{}>5</Priority></TaskGroup>",
         "<TaskGroup><TaskDistribution type='Rule'{}>Diagonal</TaskDistribution></TaskGroup>",
     ],
@@ -696,3 +698,17 @@ def test_a_million_tasks_are_one_task_and_more_are_refused() -> None:
     assert task(f"<TaskGroup><TaskCount>1000000</TaskCount>{X}</TaskGroup>").instances == 1_000_000
     with pytest.raises(BadRequest, match="TaskCount 1000001"):
         task(f"<TaskGroup><TaskCount>1000001</TaskCount>{X}</TaskGroup>")
+
+
+def test_a_quality_of_service_beside_a_queue_is_told_or_refused() -> None:
+    both = f"{X}<Queue>q</Queue><QualityOfService>high</QualityOfService>"
+    assert any("QualityOfService high" in what for what in told(both, Kind.NOT_SUPPORTED))
+    with pytest.raises(BadRequest, match="QualityOfService high"):
+        meant(both, awareness=Awareness.REJECT)
+
+
+def test_the_strictest_policy_of_a_file_is_that_of_what_the_cluster_lacks() -> None:
+    one = "<Job awarenessPolicy='{}'><Id>{}</Id></Job>"
+    text = f"<Data>{one.format('Warn', 1)}{one.format('Reject', 2)}</Data>"
+    assert read(text).awareness is Awareness.REJECT
+    assert read("<Job><Id>1</Id></Job>").awareness is None

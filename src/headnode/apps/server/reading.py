@@ -37,7 +37,7 @@ async def read_jobs(desk: Desk, wish: CreateWish) -> Described:
     if wish.jobfile is not None and (wish.terms or wish.tasks):
         specs = [read_terms(wish.terms, wish.tasks, spec, now=now) for spec in described.specs]
         described = described._replace(specs=specs)
-    policy = parse_awareness(wish.awareness)
+    policy = described.awareness or parse_awareness(wish.awareness)
     kept = [item for spec in described.specs for item in not_acted_on(spec, site)]
     return described._replace(report=described.report + honour(policy, dict.fromkeys(kept)))
 
@@ -92,7 +92,7 @@ def _read_file(text: str, wish: CreateWish, machine: str) -> Described:
             what="the job file holds no job: all of it is defined elsewhere",
             fix="write a Job",
         )
-    return Described(reading.jobs, reading.links, reading.report)
+    return Described(reading.jobs, reading.links, reading.report, reading.awareness)
 
 
 def report_json(report: tuple[Item, ...]) -> Any:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from headnode.apps.server.desk import Desk
 from headnode.apps.server.named_users import users_named
-from headnode.core.formats.fidelity import Item
+from headnode.core.formats.fidelity import Awareness, Item
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.events import JobCreated
 from headnode.core.model.dependencies import Link
@@ -22,6 +22,7 @@ class Described(NamedTuple):
     specs: Sequence[JobSpec]
     links: Sequence[Link]
     report: tuple[Item, ...]
+    awareness: Awareness | None = None  # the policy that the file names for what has no effect here
 
 
 def creation(desk: Desk, by: User, described: Described, *, submit: bool) -> c.CreateJobs:

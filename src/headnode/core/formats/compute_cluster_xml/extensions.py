@@ -49,4 +49,4 @@ def _may_stand(key: str, spellings: Mapping[str, Row]) -> bool:
         return name.namespace not in _RESERVED
     row = spellings.get(key.lower())
     ours = row is not None and row.role is not Role.KEPT and key not in _OVERRIDING
-    return not ours and not key.lower().startswith("xml")
+    return not ours and key != "xmlns"

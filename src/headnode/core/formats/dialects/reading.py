@@ -39,6 +39,7 @@ class Reading(msgspec.Struct, frozen=True):
     jobs: tuple[JobSpec, ...]
     report: Report
     links: tuple[Link, ...] = ()
+    awareness: Awareness | None = None  # the strictest policy that the file names for whole jobs
 
     def only_job(self) -> JobSpec:
         """Return the one job of the file.
@@ -106,7 +107,15 @@ def _sss(data: bytes | str, how: How) -> Reading:
         meant = meaning.jobs_in(document, found, awareness=how.awareness, machine=how.machine)
     except BadRequest as wrong:
         raise sss.locate(data, wrong) from wrong
-    return Reading(sss_dialect(document), meant.jobs, meant.report, meant.links)
+    return Reading(sss_dialect(document), meant.jobs, meant.report, meant.links, _strictest(document))
+
+
+def _strictest(document: "Document") -> Awareness | None:
+    """Return the strictest policy of the document, its groups and jobs; None when they name none."""
+    entries = [document, *document.entries]
+    entries += [job for entry in document.entries for job in getattr(entry, "jobs", ())]
+    named = {entry.awareness for entry in entries}
+    return next((policy for policy in Awareness if policy in named), None)
 
 
 def sss_dialect(document: "Document") -> str:

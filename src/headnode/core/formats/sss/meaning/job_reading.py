@@ -214,8 +214,8 @@ class JobReader:
             if getattr(wishes, field):
                 self._findings.add(Kind.TRANSLATED, self._where, f"{name}: {becomes}")
         if wishes.queue and wishes.quality:
-            what = f"QualityOfService {wishes.quality}: it is kept; the Queue is the template"
-            self._findings.add(Kind.KEPT, self._where, what)
+            what = f"QualityOfService {wishes.quality}: the Queue is the template of the job"
+            self._findings.unsupported(self._policy, self._where, what)
         elif wishes.quality:
             what = "QualityOfService: it is the template of the job"
             self._findings.add(Kind.TRANSLATED, self._where, what)
