@@ -251,18 +251,6 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def test_a_state_directory_before_the_command_is_where_a_head_is_started(tmp_path: Path) -> None:
-    wanted, other = tmp_path / "wanted", tmp_path / "other"
-    try:
-        said = hn("--state", str(wanted), "up", "--processors", "1", state=other)
-        assert said.returncode == 0, said.stderr
-        assert f"State and log are in {wanted}." in said.stdout
-        assert not other.exists()
-    finally:
-        if (wanted / "head.sock").exists():
-            assert hn("--state", str(wanted), "down", state=other).returncode == 0
-
-
 HOLDS = """
 import signal, sys
 from pathlib import Path

@@ -1,0 +1,32 @@
+"""A head starts where its user says, wherever in the command line that stands."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headnode.apps.cli import head_process
+from headnode.apps.cli.__main__ import obey
+
+CLUSTER = {"name": "c", "processors": {"ready": 1}, "nodes": {"Ready": 1}}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--state", "DIR", "up"], ["--state=DIR", "up"], ["up", "--state", "DIR"], ["up", "/scheduler:DIR"]],
+)
+def test_a_head_starts_in_the_directory_that_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    started: list[str] = []
+
+    def start(directory: str, _settings: object, **_: Any) -> dict[str, Any]:
+        started.append(directory)  # nothing is started: where it would be is another's place if this fails
+        return CLUSTER
+
+    monkeypatch.setattr(head_process, "start", start)
+    for name in ("HEADNODE_STATE", "CCP_SCHEDULER"):
+        monkeypatch.delenv(name, raising=False)
+    assert obey([word.replace("DIR", str(tmp_path)) for word in words]) == os.EX_OK
+    assert started == [str(tmp_path)]
