@@ -71,6 +71,18 @@ def test_what_is_no_run_time_is_refused_with_an_example(text: str) -> None:
     assert "1h30m" in refused.value.fix
 
 
+@pytest.mark.parametrize("option", ["--holduntil", "--endby"])
+def test_a_date_with_two_readings_is_refused_with_both(option: str) -> None:
+    with pytest.raises(BadRequest) as refused:
+        job_terms(submit(option, "1/2/2030 18:00", "true"))
+    assert refused.value.fix == "write 2030-01-02T18:00 or 2030-02-01T18:00"
+
+
+@pytest.mark.parametrize("date", ["1/31/2030", "2/2/2030", "2030-01-02", "2030/1/2"])
+def test_a_date_with_one_reading_is_taken(date: str) -> None:
+    assert job_terms(submit("--holduntil", date, "true")) == {"holduntil": date}
+
+
 def test_a_job_on_hold_keeps_its_program() -> None:
     asked = submit("--hold", "echo", "hi")
     assert only_task_terms(asked, asked.words)["command"] == "echo hi"

@@ -21,9 +21,14 @@ _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 def job_terms(asked: "Asked") -> "dict[str, str]":
     """Return the terms of the job.
 
-    Raises:  BadRequest ``usage`` for a run time with two readings.
+    Raises:  BadRequest ``usage`` for a time with two readings.
     """
     _check_run_time(asked)
+    for name in ("holduntil", "endby"):
+        if not asked.hpc_pack and "/" in (asked.text(name) or ""):
+            from headnode.apps.cli.typed_times import refuse_two_dates
+
+            refuse_two_dates(asked.options[name][-1])
     return {option.name: ";".join(asked.options[option.name]) for option in _given(asked, JOB_OPTIONS)}
 
 

@@ -29,8 +29,10 @@ def moment(asked: "Asked", name: str, *, ahead: bool = False) -> float | None:
         import time
 
         return time.time() + (1 if ahead else -1) * int(count) * _UNITS[unit]
+    from headnode.apps.cli.typed_times import refuse_two_dates
     from headnode.core.formats.dates import parse_date_time
 
+    refuse_two_dates(text)
     return parse_date_time(text)
 
 

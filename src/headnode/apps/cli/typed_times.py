@@ -36,6 +36,28 @@ def refuse_two_readings(text: str) -> None:
     )
 
 
+def refuse_two_dates(text: str) -> None:
+    """Refuse a date such as ``1/2/2030``, which is January in one country and February in another.
+
+    Raises:  BadRequest ``usage``.
+    """
+    day, _, time = text.strip().partition(" ")
+    fields = day.split("/")
+    if len(fields) != 3 or len(fields[2]) != 4 or not all(map(str.isdigit, fields)):
+        return
+    first, second = int(fields[0]), int(fields[1])
+    if first == second or not (1 <= first <= 12 and 1 <= second <= 12):
+        return  # there is one reading, or none
+    clock = f"T{time}" if time else ""
+    readings = [
+        f"{fields[2]}-{month:02}-{day:02}{clock}" for month, day in ((first, second), (second, first))
+    ]
+    raise usage(
+        f"date {text!r} has two readings: month/day or day/month",
+        f"write {readings[0]} or {readings[1]}",
+    )
+
+
 def slurm_time(text: str) -> str:
     """Return a time of Slurm or PBS in our spelling; "" for what is none.
 

@@ -29,7 +29,12 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
     if more is not None:
         trailer += f", more with --after {more}"
     rows = [row(task) for task in tasks]
-    out.sheet(Sheet("Task Id", rows, tasks, columns=COLUMNS, widths=WIDTHS, trailer=trailer, prose=True))
+    from headnode.apps.cli.screens.job_table import COLOURS
+
+    sheet = Sheet(
+        "Task Id", rows, tasks, columns=COLUMNS, widths=WIDTHS, trailer=trailer, prose=True, colours=COLOURS
+    )
+    out.sheet(sheet)
     return 0
 
 

@@ -2,7 +2,7 @@
 
 from headnode.apps.cli.command import FORMAT, STATE, Command
 from headnode.apps.cli.options import Option
-from headnode.apps.cli.screens.node import COLUMNS, REASON, WIDTHS, row
+from headnode.apps.cli.screens.node import COLOURS, COLUMNS, REASON, WIDTHS, row
 from headnode.apps.cli.sheet import Sheet
 from headnode.apps.cli.words import NODE_STATES, states
 
@@ -21,7 +21,7 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
         nodes = [node for node in nodes if group in node["groups"]]
     rows = [row(node) for node in nodes]
     columns = (*COLUMNS, REASON) if any(REASON in each for each in rows) else COLUMNS
-    out.sheet(Sheet("Node Name", rows, nodes, columns=columns, widths=WIDTHS))
+    out.sheet(Sheet("Node Name", rows, nodes, columns=columns, widths=WIDTHS, prose=True, colours=COLOURS))
     return 0
 
 

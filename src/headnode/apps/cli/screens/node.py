@@ -11,6 +11,16 @@ if TYPE_CHECKING:
 
 COLUMNS = ("Node Name", "State", "Max", "Run", "Idle")
 REASON = "Reason"  # a column of lists in which some node is closed
+COLOURS = {
+    "Ready": "32",  # green
+    "Pending": "36",  # cyan
+    "Paused": "33",  # yellow
+    "Draining": "33",
+    "Drained": "33",
+    "Unreachable": "31",  # red
+}
+"""State -> the SGR code of its colour."""
+
 WIDTHS = {"Node Name": 20, "State": 12}
 CORE_COLUMNS = ("Node Processor", "State", "Job ID", "Task ID", "CommandLine")
 CORE_STATES = ("Offline", "Idle", "JobScheduled", "ReadyForTask", "TaskScheduled", "TaskRunning")
