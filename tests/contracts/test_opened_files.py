@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from headnode.adapters.files import local_heads
 from headnode.adapters.files.opening import (
     NotPlain,
     Redirected,
@@ -224,6 +225,20 @@ def test_the_last_job_is_remembered_in_a_directory_of_ones_own(tmp_path: Path) -
     (tmp_path / "headnode" / "last-job").chmod(0o777)
     with pytest.raises(OSError, match="other users can write"):
         open_own_directory(str(tmp_path / "headnode" / "last-job"))
+
+
+@as_root
+def test_a_head_of_root_is_not_listed_where_sudo_has_kept_the_environment_of_a_user(
+    home: Path, secret: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_heads, "SYSTEM_PLACE", tmp_path / "run")
+    (home / "headnode-heads").mkdir()
+    os.chown(home / "headnode-heads", ALICE, ALICE)
+    put_link(home / "headnode-heads" / str(os.getpid()), secret)
+    with local_heads.announced({"XDG_STATE_HOME": str(home)}, "c", tmp_path):
+        assert (tmp_path / "run" / str(os.getpid())).read_text() == f"c\n{tmp_path}\n"
+    assert (secret.read_text(), secret.stat().st_mode & 0o777) == ("root's own", 0o600)
+    assert list((tmp_path / "run").iterdir()) == []
 
 
 @as_root

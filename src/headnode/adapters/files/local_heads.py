@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from headnode.adapters.files.opening import make_own_directory, open_below
+
 SYSTEM_PLACE = Path("/run/headnode/heads")
 SOCKET = "head.sock"
 LONGEST = 4096  # bytes of a file that is read
@@ -34,20 +36,26 @@ def own_place(environ: Mapping[str, str]) -> Path:
 @contextlib.contextmanager
 def announced(environ: Mapping[str, str], cluster: str, state: Path) -> Iterator[None]:
     """List a head while it runs; root's heads are listed for every user of the machine."""
-    places = [own_place(environ), *([SYSTEM_PLACE] if os.geteuid() == 0 else [])]
-    files = [place / str(os.getpid()) for place in places]
-    for file in files:
+    name = str(os.getpid())
+    opened: list[int] = []
+    for place in (own_place(environ), *([SYSTEM_PLACE] if os.geteuid() == 0 else [])):
         with contextlib.suppress(OSError):  # a head without a list runs as well
-            file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-            _forget_ended(file.parent)
-            file.write_text(f"{cluster}\n{state.absolute()}\n")
-            file.chmod(0o644)
+            opened.append(make_own_directory(str(place), 0o755))
+            _announce(opened[-1], name, f"{cluster}\n{state.absolute()}\n")
     try:
         yield
     finally:
-        for file in files:
+        for directory in opened:
             with contextlib.suppress(OSError):
-                file.unlink()
+                os.unlink(name, dir_fd=directory)
+            os.close(directory)
+
+
+def _announce(directory: int, name: str, text: str) -> None:
+    _forget_ended(directory)
+    with os.fdopen(open_below(directory, name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "w") as file:
+        file.write(text)
+        os.fchmod(file.fileno(), 0o644)
 
 
 def local_heads(environ: Mapping[str, str]) -> list[LocalHead]:
@@ -83,7 +91,8 @@ def _read(path: Path) -> LocalHead:
     return LocalHead(cluster, state)
 
 
-def _forget_ended(place: Path) -> None:
-    for name in os.listdir(place)[:MOST]:  # noqa: PTH208
+def _forget_ended(directory: int) -> None:
+    for name in os.listdir(directory)[:MOST]:
         if name.isdigit() and not Path("/proc", name).exists():
-            (place / name).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                os.unlink(name, dir_fd=directory)

@@ -107,8 +107,10 @@ def directory_of(path: str) -> tuple[int, str]:
     return _place(path, _MOST_LINKS)
 
 
-def make_own_directory(path: str) -> int:
-    """Make a private directory if it is not there, and return its descriptor; see `open_own_directory`.
+def make_own_directory(path: str, mode: int = 0o700) -> int:
+    """Make a directory of this user if it is not there, and return its descriptor.
+
+    See `open_own_directory`.
 
     Root makes nothing in a directory of another user: in an environment that ``sudo`` has kept, HOME and
     XDG_RUNTIME_DIR are those of the caller.
@@ -123,7 +125,7 @@ def make_own_directory(path: str) -> int:
         os.close(directory)
         if owner != 0:
             raise Redirected(errno.EPERM, "it is in a directory of another user", above)
-    os.makedirs(path, mode=0o700, exist_ok=True)
+    os.makedirs(path, mode=mode, exist_ok=True)
     return open_own_directory(path)
 
 
