@@ -158,6 +158,17 @@ def test_only_an_operator_lets_the_job_go_on_and_it_is_held_again_after_two_more
     scene.check_replay()
 
 
+def test_a_prolog_that_a_node_cannot_even_start_is_never_laid_to_the_job() -> None:
+    scene = world(3)
+    job = scene.submit(ONE, by=ADA)
+    for node in ("node1", "node2"):
+        said = "the prolog '/site/prolog' cannot be run: it may be changed by everybody"
+        scene.do(c.ReportHook(node=node, job=job, hook="prolog", said=said, of_node=True))
+    assert (drained(scene), messages(scene, job)) == (["node1", "node2"], [])
+    assert holds(scene, job) == ["node3"]
+    scene.check_replay()
+
+
 def test_an_administrator_who_resumes_a_node_takes_the_doubt_away() -> None:
     scene = world(1)
     job = scene.submit(ONE, by=ADA)

@@ -310,7 +310,8 @@ class NodeLinks:
     def _hook_failed(self, message: m.HookFailed, link: Link) -> None:
         """Note that a prolog or an epilog failed; the node hears when that is durable."""
         said = message.said[: WORDS.most]
-        command = c.ReportHook(node=link.node, job=message.job, hook=message.hook, said=said)
+        hook, of_node = message.hook, message.of_node
+        command = c.ReportHook(node=link.node, job=message.job, hook=hook, said=said, of_node=of_node)
 
         def heard(error: BaseException | None) -> None:
             _acknowledge(error, link, None)

@@ -301,6 +301,7 @@ class HookFailed(Message, frozen=True):
     job: JobId
     hook: str  # prolog or epilog
     said: str
+    of_node: bool = False  # it was not even started: the job is not to blame
 
 
 class Heartbeat(Message, frozen=True):

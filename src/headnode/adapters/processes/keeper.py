@@ -22,6 +22,7 @@ import time
 _CHUNK = 65536  # bytes
 _KILL = 9
 _ANSWERED_AS_USUAL = (13, 25)  # SIGPIPE and SIGXFSZ, which Python ignores
+NOT_STARTED = "cannot be run"  # how the reason begins of what was not started
 _END = b"\0"
 
 
@@ -75,7 +76,7 @@ def _run(order: Order) -> tuple[int | None, str, bytes]:
             setsigdef=_ANSWERED_AS_USUAL,
         )
     except OSError as error:
-        return None, f"cannot be run: {os.strerror(error.errno or 0).lower()}", b""
+        return None, f"{NOT_STARTED}: {os.strerror(error.errno or 0).lower()}", b""
     os.close(read)
     os.close(theirs)
     status, said = _ended(process, ours, output, order)

@@ -14,6 +14,7 @@ import msgspec
 
 from headnode.adapters.files.owners import why_not_run
 from headnode.adapters.identity.base_environment import base_environment
+from headnode.adapters.processes.keeper import NOT_STARTED
 from headnode.adapters.processes.site_programs import Ran, how_it_ended
 
 _SOURCE_ROOT = Path(__file__).parents[3]
@@ -52,7 +53,7 @@ async def run_once(kept: Kept, outcome: Path) -> Ran:
         if not outcome.exists():
             trouble = await _start(kept, outcome)
             if trouble:
-                return Ran(trouble=trouble)
+                return Ran(trouble=trouble, started=False)
         await _unlocked(outcome)
         told = _read(outcome)
         if told is not None:
@@ -150,5 +151,6 @@ def told_of(kept: Kept, told: Sequence[bytes]) -> Ran:
     status, why, said = told
     named = f"{kept.called} {kept.program!r}"
     if not status:
-        return Ran(said, f"{named} {why.decode(errors='replace')}")
+        started = not why.startswith(NOT_STARTED.encode())
+        return Ran(said, f"{named} {why.decode(errors='replace')}", started=started)
     return Ran(said, how_it_ended(named, int(status)), status=int(status))

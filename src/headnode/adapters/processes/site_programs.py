@@ -22,6 +22,7 @@ class Ran(msgspec.Struct, frozen=True):
     said: bytes = b""
     trouble: str = ""
     aside: bytes = b""
+    started: bool = True  # False: it could not be, so nothing of the job is to blame
     status: int | None = None  # below 0: the signal that ended it; None: it did not end, or never began
 
     @property

@@ -47,6 +47,7 @@ class Visit(msgspec.Struct):
     failed: dict[str, str] = {}  # why the prolog or the epilog failed, until the head has heard it
     begun: bool = False  # a filter has let the first task start
     prolog: Literal["ended", "failed", "not run"] = "not run"
+    of_node: bool = False  # the prolog, or a filter, cannot be run here at all
 
 
 class Owner(Protocol):
@@ -76,6 +77,7 @@ class Visits:
                 self._forget_outcomes(visit.job)  # what was made ready was so until the machine stopped
                 visit.stage, visit.boot, visit.begun = Stage.ENTERING, self._boot, False
                 visit.failed.clear()
+                visit.of_node = False
             if visit.stage is Stage.READY:
                 self._look_at_filters(visit)
             if visit.stage in (Stage.ENTERING, Stage.LEAVING):
@@ -104,7 +106,7 @@ class Visits:
             self._visits[opened.job] = visit
             trouble = self._keep(visit)
             if trouble:  # nothing is begun of which another agent would not know
-                visit.stage, visit.failed["prolog"] = Stage.REFUSED, trouble
+                visit.stage, visit.failed["prolog"], visit.of_node = Stage.REFUSED, trouble, True
                 self.repeat(visit.job)
             else:
                 self._go_on(visit)
@@ -173,7 +175,8 @@ class Visits:
         if visit.stage is Stage.READY:
             self._say(m.JobReady(job=job))
         for hook, said in visit.failed.items():
-            self._say(m.HookFailed(job=job, hook=hook, said=said))
+            of_node = hook == "prolog" and visit.of_node
+            self._say(m.HookFailed(job=job, hook=hook, said=said, of_node=of_node))
 
     def heard(self, job: JobId, hook: str) -> None:
         """The head will never forget that a hook failed."""
@@ -203,7 +206,8 @@ class Visits:
         if visit.hooks.prolog:
             trouble = await self._run(visit, "prolog", visit.hooks.prolog, visit.hooks.prolog_timeout)
             visit.prolog = "failed" if trouble else "ended"
-        trouble = trouble or self._look_at_filters(visit)
+        if not trouble and (trouble := self._look_at_filters(visit)):
+            visit.of_node = True
         visit.stage = Stage.REFUSED if trouble else Stage.READY
         if trouble:
             visit.failed["prolog"] = trouble
@@ -261,6 +265,7 @@ class Visits:
         ran = await run_once(kept, self._path(visit.job, f".{hook}"))
         if not ran.trouble:
             return ""
+        visit.of_node = visit.of_node or (hook == "prolog" and not ran.started)
         why, words = why_exit(ran.status or 0) if question else "", ran.line[-MOST_SAID:]
         return ": ".join(filter(None, (ran.trouble, why, words)))
 

@@ -456,12 +456,16 @@ OLD_AGENT = "old agent"
 
 
 class ReportHook(Command, frozen=True):
-    """Node: the prolog or the epilog (`hook`) of the job failed here; `said` is why."""
+    """Node: the prolog or the epilog (`hook`) of the job failed here; `said` is why.
+
+    of_node:  it was not even started there, so the job is not to blame
+    """
 
     node: str
     job: JobId
     hook: str
     said: str
+    of_node: bool = False
 
 
 class OfferLogin(Command, frozen=True):

@@ -44,12 +44,13 @@ def failed(cluster: Cluster, command: c.ReportHook, now: Instant) -> list[Event]
     if command.node not in cluster.nodes:
         return []
     record = cluster.jobs.get(command.job)
-    if command.hook == "prolog" and is_held_for_prologs(record):
+    if command.hook == "prolog" and not command.of_node and is_held_for_prologs(record):
         return []
     events: list[Event] = []
     if command.hook != c.OLD_AGENT:
         reason = f"the {command.hook} of job {command.job} failed: {command.said}"
-        doubt = in_doubt(cluster, command.node, record, now) if command.hook == "prolog" else None
+        of_job = command.hook == "prolog" and not command.of_node
+        doubt = in_doubt(cluster, command.node, record, now) if of_job else None
         events = _drained(cluster, command.node, reason, now, doubt)
         if doubt is not None and record is not None and record.state is JobState.QUEUED:
             events += holds_of_blamed(cluster, record, command.said, now, {command.node: doubt})
