@@ -224,3 +224,18 @@ def test_a_page_ends_where_too_much_would_have_to_be_read_and_the_next_goes_on(
             assert pages > 2
 
     run(tmp_path, story)
+
+
+def test_a_list_of_tasks_cuts_what_a_task_shows_whole(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.peer() as peer:
+            command = "true " + "x" * 50_000
+            job = (await peer.done(do="create_job", tasks=[{"command": command, "parametric": "1-5000"}]))[
+                "job"
+            ]
+            page = await peer.done(do="tasks", job=job, expand=1, limit=1_000_000)
+            assert (len(page["tasks"]), page["more"]) == (b.TASK_PAGE.most, b.TASK_PAGE.most)
+            assert len(page["tasks"][0]["command"]) == b.TASK_COMMAND.most
+            assert (await peer.done(do="task", job=job, task=1))["task"]["command"] == command
+
+    run(tmp_path, story)

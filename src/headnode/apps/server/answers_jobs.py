@@ -16,6 +16,7 @@ from headnode.core.lifecycle.records import (
 )
 from headnode.core.lifecycle.requests import own_request
 from headnode.core.lifecycle.states import PEOPLE_SAY, JobState, TaskState
+from headnode.core.model.bounds import TASK_COMMAND
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import FOREVER, Instant, format_priority
 from headnode.core.model.task import TaskSpec, TaskType
@@ -258,7 +259,7 @@ def _shown(record: JobRecord, task: TaskSpec, number: int, state: str, pending_r
         "instance": None,
         "name": task.name,
         "state": state,
-        "command": task.command,
+        "command": task.command[: TASK_COMMAND.most],
         "kind": task.kind.value,
         "minimum": task.minimum,
         "maximum": task.maximum,
@@ -305,6 +306,7 @@ def _outcome(row: InstanceRow | None) -> Object:
 def detailed_task(shown: Object, task: TaskSpec) -> Object:
     """Return a task with everything there is to know of it."""
     return shown | {
+        "command": task.command,
         "spec": write_job_json(JobSpec(tasks=(task,)))["tasks"][0],
         "standard_input": task.standard_input,
         "standard_output": task.standard_output,

@@ -14,19 +14,19 @@ from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.permission import may_read_output
 from headnode.core.lifecycle.states import TaskState
 from headnode.core.lifecycle.waiting import task_reasons
+from headnode.core.model.bounds import TASK_PAGE
 from headnode.core.model.errors import BadRequest, NotFound, WrongState
 from headnode.core.model.task import TaskSpec, TaskType
 from headnode.core.model.user import User
 from headnode.engine.ports import InstanceRow
 
 Object = dict[str, Any]
-LONGEST_PAGE = 10_000
 
 
 async def tasks(desk: Desk, by: User, wish: w.TasksWish) -> Object:  # noqa: ARG001  (everybody sees all)
     """Show the tasks of a job, or the instances of one of them."""
     found = desk.lookups.job(wish.job)
-    limit = min(max(1, wish.limit), LONGEST_PAGE)
+    limit = min(max(1, wish.limit), TASK_PAGE.most)
     states = {_word(state) for state in wish.states if state.lower() not in ("all", "*")}
     if wish.expand is not None:
         return _instances(desk, found, wish, states, limit)

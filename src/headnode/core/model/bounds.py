@@ -90,6 +90,8 @@ PAGE = Bound("jobs on one page of a list", 1000, "jobs", "others are answered be
 PAGE_BYTES = Bound(
     "descriptions that are read for one page of a list", 4 * MB, "bytes, encoded", "then the page ends"
 )
+TASK_PAGE = Bound("tasks, or instances of one, on a page of a list", 2000, "tasks", "as jobs on a page")
+TASK_COMMAND = Bound("a command line in a list of tasks", 4096, "characters", "cut; a task shows all of it")
 CONNECTIONS = Bound("connections of a user", 256, "connections", "one of each process is enough")
 CONNECTIONS_OF_ADMINISTRATOR = Bound(
     "connections of an administrator", 1024, "connections", "hn clusrun has one for each of 512 nodes"
@@ -176,6 +178,8 @@ BOUNDS: tuple[tuple[str, tuple[Bound, ...]], ...] = (
             ANSWERS,
             PAGE,
             PAGE_BYTES,
+            TASK_PAGE,
+            TASK_COMMAND,
             CONNECTIONS,
             CONNECTIONS_OF_ADMINISTRATOR,
             CONNECTIONS_OF_ALL,
