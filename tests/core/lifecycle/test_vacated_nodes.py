@@ -162,6 +162,19 @@ def test_what_is_taken_by_force_gets_no_grace() -> None:
     assert [event.force for event in events if isinstance(event, e.InstancesStopping)] == [True]
 
 
+def test_what_was_to_end_with_grace_ends_at_once_and_as_it_was_to() -> None:
+    world = World(1)
+    job = world.submit(AGAIN)
+    world.do(c.StopJob(by=ROOT, job=job, outcome="canceled"))
+    events = world.do(c.DrainNode(by=ROOT, node="node1", force=True))
+    (hurried,) = [event for event in events if isinstance(event, e.InstancesStopping)]
+    assert hurried.force
+    report_stopped(world)
+    assert world.record(job).state is JobState.CANCELED
+    assert shown(world)["state"] == "Drained"
+    world.check_replay()
+
+
 def test_a_node_that_is_away_loses_at_once_what_may_not_run_twice_and_the_rest_when_it_is_given_up() -> None:
     world = World(2, 1)
     job = world.submit(ONCE, AGAIN, AGAIN, minimum=3, maximum=3, fail_on_task_failure=False)

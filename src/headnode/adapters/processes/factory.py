@@ -54,8 +54,8 @@ class OpeningOrder(msgspec.Struct, frozen=True):
 class Listener(Protocol):
     """Who hears what becomes of shepherds."""
 
-    def shepherd_failed(self, marker: str, why: str) -> None:
-        """It could not be made; `why` is a sentence."""
+    def shepherd_failed(self, marker: str, why: str, trouble: str) -> None:
+        """It could not be made; `why` is a sentence, `trouble` the same in a word of `core.model.faults`."""
 
     def shepherd_gone(self, marker: str) -> None:
         """Its process has ended."""
@@ -161,8 +161,8 @@ class Factory:
                 self._waiting.pop(marker, None)
                 self._repeated.discard(marker)
                 self._markers[process] = marker
-            case ["failed", marker, why]:
-                self._listener.shepherd_failed(marker, why)
+            case ["failed", marker, why, trouble]:
+                self._listener.shepherd_failed(marker, why, trouble)
             case ["gone", process] if process in self._markers:
                 self._listener.shepherd_gone(self._markers.pop(process))
 
@@ -191,7 +191,7 @@ class Factory:
                 self.order(order)
             except Unavailable as error:
                 self._repeated.discard(marker)
-                self._listener.shepherd_failed(marker, str(error))
+                self._listener.shepherd_failed(marker, str(error), error.code)
 
     def close(self) -> None:
         """Let the factory end; the shepherds live on."""

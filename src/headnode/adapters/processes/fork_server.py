@@ -29,11 +29,16 @@ from headnode.adapters.processes.hierarchies import Hierarchies
 from headnode.adapters.processes.job_journal import Header, Writer
 from headnode.adapters.processes.shepherd import Shepherd
 from headnode.adapters.processes.task_groups import Groups
+from headnode.core.model import faults
 
 _SET_CHILD_SUBREAPER = 36  # prctl
 _LARGEST_ORDER = 65536  # bytes
 _FILE_MODE_MASK = 0o022  # whatever started the agent: what users expect of a batch system
 _BROKEN = 70  # exit status of a shepherd that ended by a fault of ours
+
+
+class _NoIdentity(Exception):
+    """Why this process cannot become the job's user: other users may run here."""
 
 
 def main() -> None:
@@ -80,7 +85,7 @@ def _fork(channel: socket.socket, children: socket.socket, order: dict[str, Any]
     except OSError as error:
         why = f"the node cannot start processes: {error.strerror}"
         if "marker" in order:
-            _say(channel, ["failed", order["marker"], why])
+            _say(channel, ["failed", order["marker"], why, faults.SHORTAGE])
         return
     if process == 0:
         children.close()
@@ -137,8 +142,13 @@ def _become(channel: socket.socket, order: dict[str, Any]) -> NoReturn:
             found = cgroups.enter(order["marker"], order["most_processes"])
             groom = None if found.unified is None else _fork_from_groom(channel, order["marker"], found)
             shepherd = _prepare(order, found, groom)
+        except _NoIdentity as error:
+            why = f"the node cannot run programs as user {order['uid']}: {error}"
+            _say(channel, ["failed", order["marker"], why, faults.IDENTITY])
+            os._exit(1)
         except (OSError, KeyError) as error:
-            _say(channel, ["failed", order["marker"], f"the node cannot run this job: {error}"])
+            why = f"the node cannot run this job: {error}"
+            _say(channel, ["failed", order["marker"], why, faults.SHEPHERD])
             os._exit(1)
         channel.close()
         shepherd.run()
@@ -173,7 +183,10 @@ def _prepare(order: dict[str, Any], found: Hierarchies, groom: socket.socket | N
     run = os.open(order["run_directory"], os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     os.chdir("/")
     os.umask(_FILE_MODE_MASK)
-    _take_identity(order["uid"], order["gid"])
+    try:
+        _take_identity(order["uid"], order["gid"])
+    except (OSError, ValueError) as error:  # limits of the site for this user may be impossible
+        raise _NoIdentity(str(error)) from None
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "cannot become the reaper of its descendants")

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from headnode.adapters.nodes import messages as m
 from headnode.adapters.nodes.framing import frame
@@ -22,6 +22,13 @@ class Phase(StrEnum):
     HERE = "here"  # connected
     BURYING = "burying"  # its process is gone; what it left is being killed
     GONE = "gone"  # nothing of it runs; its results may still wait for the head
+
+
+class Failure(NamedTuple):
+    """Why there is no shepherd: a sentence, and a word of `core.model.faults`."""
+
+    why: str
+    trouble: str
 
 
 class Tended:

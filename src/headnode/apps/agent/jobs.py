@@ -14,7 +14,7 @@ from headnode.adapters.processes.launched import outpost_of
 from headnode.adapters.processes.lease import boot_time
 from headnode.apps.agent.client_door import ClientDoor, Dial
 from headnode.apps.agent.filtering import Filtering
-from headnode.apps.agent.herd import Kind, Phase, Tended, made_up, result_of, trouble_of, used_there
+from headnode.apps.agent.herd import Failure, Phase, Tended, made_up, result_of, trouble_of, used_there
 from headnode.apps.agent.hook_environment import hook_environment
 from headnode.apps.agent.job import Job
 from headnode.apps.agent.launch_places import LaunchPlaces
@@ -489,25 +489,27 @@ class Jobs:
         for key in keys:
             self._settle(tended.job, tended.marker, 0, made_up(key, "never-ran", ""))
 
-    def vanished(self, tended: Tended, started: dict[Key, float], why: str, *, rebooted: bool) -> None:
+    def vanished(
+        self, tended: Tended, started: dict[Key, float], failure: Failure | None, *, rebooted: bool
+    ) -> None:
         """It is gone and nothing of it runs: what had started is lost, the rest never ran.
 
-        With `why` it never came to be, and the sentence says the reason.
+        With a failure it never came to be.
         """
         job = self._job(tended.job)
-        job.deaths = 0 if started or why or rebooted else job.deaths + 1
-        trouble = faults.SHEPHERD
+        job.deaths = 0 if started or failure or rebooted else job.deaths + 1
         if job.deaths >= MOST_DEATHS:
-            trouble = faults.SHEPHERD_DIED
             why = f"its shepherd on node {self._facts.name} died {job.deaths} times before any task started"
+            failure = Failure(why, faults.SHEPHERD_DIED)
         for key in tended.live:
             if key in started:
                 lost = "its shepherd on the node died; how the task ended is not known"
                 lost = f"node {self._facts.name} rebooted" if rebooted else lost
                 result = made_up(key, "lost", lost, started[key])
+            elif failure is not None:
+                result = made_up(key, "not-started", failure.why, trouble=failure.trouble)
             else:
-                kind: Kind = "not-started" if why else "never-ran"
-                result = made_up(key, kind, why, trouble=trouble if why else "")
+                result = made_up(key, "never-ran", "")
             self._settle(tended.job, tended.marker, 0, result)
         tended.live = {}
         if job.at_work is None:

@@ -17,7 +17,7 @@ from headnode.adapters.processes import cgroups, job_journal, process_tree, told
 from headnode.adapters.processes.factory import Factory, ShepherdOrder
 from headnode.adapters.processes.job_journal import EndedRecord, Key, Story
 from headnode.adapters.processes.leftovers import remove_private
-from headnode.apps.agent.herd import Phase, Tended
+from headnode.apps.agent.herd import Failure, Phase, Tended
 from headnode.apps.agent.machine import most_processes
 from headnode.apps.agent.places import Places
 from headnode.core.launching.environment import SHEPHERD_MARKER
@@ -58,8 +58,10 @@ class Owner(Protocol):
     def never_arrived(self, tended: Tended, keys: list[Key]) -> None:
         """It was to run these and never heard of it."""
 
-    def vanished(self, tended: Tended, started: dict[Key, float], why: str, *, rebooted: bool) -> None:
-        """It is gone with all it ran."""
+    def vanished(
+        self, tended: Tended, started: dict[Key, float], failure: Failure | None, *, rebooted: bool
+    ) -> None:
+        """It is gone with all it ran; with a failure it never came to be."""
 
 
 class Shepherds:
@@ -187,12 +189,12 @@ class Shepherds:
 
     # What the factory says.
 
-    def shepherd_failed(self, marker: str, why: str) -> None:
+    def shepherd_failed(self, marker: str, why: str, trouble: str) -> None:
         """Tell the owner that there will be none, unless there is one after all."""
         tended = self._herd.get(marker)
         if tended is not None and tended.phase is Phase.AWAITED:
             log.error("no shepherd for job %d: %s", tended.job, why)
-            self._bury(tended, why)
+            self._bury(tended, Failure(why, trouble))
 
     def shepherd_gone(self, marker: str) -> None:
         """Bury it."""
@@ -269,13 +271,13 @@ class Shepherds:
 
     # The dead.
 
-    def _bury(self, tended: Tended, why: str = "") -> None:
+    def _bury(self, tended: Tended, failure: Failure | None = None) -> None:
         if tended.marker not in self._funerals and tended.phase is not Phase.GONE:
-            funeral = asyncio.ensure_future(self._funeral(tended, why))
+            funeral = asyncio.ensure_future(self._funeral(tended, failure))
             self._funerals[tended.marker] = funeral
             funeral.add_done_callback(lambda _: self._funerals.pop(tended.marker, None))
 
-    async def _funeral(self, tended: Tended, why: str) -> None:
+    async def _funeral(self, tended: Tended, failure: Failure | None) -> None:
         """Make sure that nothing of a dead shepherd runs, then read what it wrote and say what became."""
         while tended.journal.exists() and job_journal.lives(tended.journal):
             if tended.phase is Phase.HERE:
@@ -289,7 +291,7 @@ class Shepherds:
             self._owner.ended(tended, list(story.ended.values()))
         tended.phase = Phase.GONE
         rebooted = story is not None and story.header.boot != self._boot
-        self._owner.vanished(tended, _started(story), why, rebooted=rebooted)
+        self._owner.vanished(tended, _started(story), failure, rebooted=rebooted)
 
     async def _end_what_is_left(self, tended: Tended) -> None:
         if cgroups.exists(tended.marker):  # nothing gets out of it

@@ -37,7 +37,10 @@ def vacated(
     away = force and cluster.nodes[node].state in LOST
     for job in sorted(cluster.on_node(node)):
         record = cluster.jobs[job]
-        if job not in cluster.flows or record.run is None or not record.state.is_active:
+        if job not in cluster.flows or record.run is None:
+            continue
+        found += _hurried(record, cluster.flow(job), node, now) if force else []
+        if not record.state.is_active:
             continue
         over = _lost_for_good(cluster, record, node, message, now) if away else []
         found += over
@@ -48,6 +51,28 @@ def vacated(
             found += _but_for(over, sent_back(record, flow, message, now))
         elif record.state not in STANDING_STILL:
             found += _but_for(over, _stops(record, flow, node, usable, message, now, force=force))
+    return found
+
+
+def _hurried(record: JobRecord, flow: Flow, node: str, now: Instant) -> list[Event]:
+    """Let what is being stopped on a node already have no grace any more; it ends as it was to."""
+    found: list[Event] = []
+    for index, progress in enumerate(flow.run.tasks):
+        for instance, live in sorted(progress.live.items()):
+            if live.outcome is None or not any(name == node for name, _ in live.place):
+                continue
+            found.append(
+                e.InstancesStopping(
+                    at=now,
+                    job=record.id,
+                    task=index + 1,
+                    instances=(instance,),
+                    outcome=live.outcome,
+                    message=live.message,
+                    cause=live.cause,
+                    force=True,
+                )
+            )
     return found
 
 

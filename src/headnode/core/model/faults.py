@@ -32,6 +32,7 @@ PROCESS_LIMIT = "process-limit"  # the user or the job has as many processes as 
 FILTER = "node-filter"  # a program of the site refused it
 LAUNCHER = "launcher"  # its user can run no Python here, which mpiexec needs
 SHEPHERD_DIED = "shepherd-died"  # again and again; its user may kill it
+IDENTITY = "identity"  # its user's groups or limits cannot be taken here
 NO_SUCH_USER = "no-such-user"
 OTHER_NUMBER = "other-number"
 OTHER_USER = "other-user"
@@ -51,7 +52,7 @@ FAULTS: Mapping[str, Fault] = MappingProxyType(
     {
         **dict.fromkeys((COMMAND, WORK_DIRECTORY, FILES, LIMITS, PROCESS_LIMIT), Fault.JOB),
         **dict.fromkeys((FILTER, LAUNCHER, SHEPHERD_DIED), Fault.JOB),
-        **dict.fromkeys((NO_SUCH_USER, OTHER_NUMBER, OTHER_USER), Fault.JOB),
+        **dict.fromkeys((IDENTITY, NO_SUCH_USER, OTHER_NUMBER, OTHER_USER), Fault.JOB),
         **dict.fromkeys((AGENT, JOURNAL, CAPTURED_OUTPUT, SHORTAGE), Fault.NODE),
         **dict.fromkeys((SHEPHERD, FACTORY, NODE_FILTERS), Fault.NODE),
         **dict.fromkeys((NOT_OPEN, NOT_READY), Fault.NOBODY),
@@ -60,7 +61,7 @@ FAULTS: Mapping[str, Fault] = MappingProxyType(
 
 
 TELL_OF_NODE = frozenset(
-    (COMMAND, WORK_DIRECTORY, FILES, LIMITS, LAUNCHER, SHEPHERD_DIED, NO_SUCH_USER, OTHER_NUMBER)
+    (COMMAND, WORK_DIRECTORY, FILES, LIMITS, LAUNCHER, SHEPHERD_DIED, IDENTITY, NO_SUCH_USER, OTHER_NUMBER)
 )
 """The job's faults that may be the node's: a directory that is not mounted, a program that is missing."""
 
