@@ -63,6 +63,7 @@ class ScriptedHead:
                 if request["do"] == "defaults" and "defaults" not in self._script:
                     peer.sendall(frame({"work_directory": "Home", "environment": ""}))
                     continue
+                request.pop("idempotency", None)  # another one for each request
                 self.asked.append(request)
                 answer = self._script[request["do"]]
                 if callable(answer):

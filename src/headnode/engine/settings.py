@@ -16,6 +16,8 @@ from headnode.core.launching.processors import AFFINITIES
 from headnode.core.lifecycle.faulty_nodes import START_FAILURE_LIMIT
 from headnode.core.lifecycle.hook_addresses import read_hook_address
 from headnode.core.lifecycle.hook_settings import EPILOG_TIMEOUT, NODE_FILTER_TIMEOUT, PROLOG_TIMEOUT
+from headnode.core.lifecycle.receipts import LIFETIME
+from headnode.core.lifecycle.receipts import PARAMETER as IDEMPOTENCY_LIFETIME
 from headnode.core.lifecycle.retries import JOB_RETRY_COUNT, TASK_RETRY_COUNT
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.quantities import Seconds
@@ -367,6 +369,14 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
                 name="Licences",
                 default="",
                 doc="licences of the whole cluster, counted by the scheduler: feature:number,feature:number",
+            ),
+            Parameter(
+                name=IDEMPOTENCY_LIFETIME,
+                default=str(LIFETIME),
+                doc="how long the head remembers what a request with an idempotency key made",
+                unit="s",
+                least=60,
+                most=604800,
             ),
             Parameter(
                 name="LicenceProgram",

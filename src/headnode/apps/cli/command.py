@@ -20,6 +20,11 @@ EVERYWHERE = (
     Option("scheduler", "NAME", "Head to talk to: one that hn login knows, a state directory or localhost"),
 )
 STATE = Option("state", "STATE,...", "Only those in these states; * for all", repeats=True)
+KEY = Option(
+    "idempotency-key",
+    "KEY",
+    "Carry this out once, however often it is asked with this key; a new key is used if none is given",
+)
 FORMAT = Option("format", "list|table", "Print records of keys and values, or a table")
 
 

@@ -20,6 +20,22 @@ if TYPE_CHECKING:
     from headnode.core.model.errors import HeadnodeError
 
 
+KEY = "idempotency"
+MAKING = frozenset(
+    (
+        "create_job",
+        "submit_job",
+        "clone_job",
+        "add_tasks",
+        "submit_group",
+        "make_reservation",
+        "invite_node",
+        "new_token",
+    )
+)
+"""Questions that make something: the head carries those of one key out once."""
+
+
 class Client:
     """Asks a head.  Connects when first asked."""
 
@@ -27,6 +43,7 @@ class Client:
         """`head` may be a function that finds it: commands that ask nobody need none."""
         self._head = head
         self._connection: Connection | None = None
+        self._sent = False  # the question of now, as a whole
 
     @property
     def head(self) -> "Head":
@@ -56,15 +73,30 @@ class Client:
     def ask(self, question: str, **fields: "Any") -> "dict[str, Any]":
         """Return the head's answer; fields that are None are left out.
 
+        A question that makes something gets an idempotency key, and is asked again for some seconds when its
+        answer is lost: it is carried out once.
         Raises:  the head's refusal as the error it is; Unavailable ``no-head`` or ``head-gone``.
         """
+        request = _request(question, fields)
+        if question in MAKING:
+            request.setdefault(KEY, os.urandom(16).hex())
         try:
-            connection = self._connected()
-            connection.send(_request(question, fields))
-            answer = connection.receive()
+            return granted(self._answer_to(request))
         except (OSError, EOFError, ValueError, OverflowError) as trouble:
-            raise self._unavailable(trouble) from trouble
-        return granted(answer)
+            lost = KEY in request and self._sent and not isinstance(trouble, TimeoutError | OverflowError)
+            failure = self._unavailable(trouble)
+        if not lost:
+            raise failure
+        from headnode.apps.client.repeating import answer_again
+
+        return granted(answer_again(self, request, failure))
+
+    def _answer_to(self, request: "dict[str, Any]") -> "dict[str, Any]":
+        self._sent = False
+        connection = self._connected()
+        connection.send(request)
+        self._sent = True
+        return connection.receive()
 
     def follow(self, question: str, **fields: "Any") -> "Iterator[dict[str, Any]]":
         """Yield the head's answers as they come, up to the one that is marked as the last.

@@ -19,6 +19,7 @@ from headnode.apps.server.access import access_to, admit
 from headnode.apps.server.auditing import DONE, about_answer, entry
 from headnode.apps.server.callers import Caller
 from headnode.apps.server.desk import Desk
+from headnode.apps.server.repeating import answer_again, taken_from
 from headnode.apps.server.requests import (
     STREAMING,
     WATCH,
@@ -33,8 +34,9 @@ from headnode.apps.server.shares import Share
 from headnode.apps.server.streaming import Channel, Talk
 from headnode.apps.server.watching import Watchers
 from headnode.apps.server.wishes import WatchWish
+from headnode.core.lifecycle.receipts import REPEATED
 from headnode.core.model import bounds as b
-from headnode.core.model.errors import HeadnodeError, NotAllowed
+from headnode.core.model.errors import HeadnodeError, NotAllowed, WrongState
 from headnode.core.model.quantities import JobId
 from headnode.core.model.user import User
 
@@ -110,7 +112,7 @@ class Conversation:
                 talk = await begin(self._desk, user, verb, dict(fields))
                 await self._tell_audit(user, verb, fields, None)
                 return talk
-            answer = await carry_out(self._desk, user, verb, dict(fields))
+            answer = await self._carried_out(user, verb, fields)
         except HeadnodeError as error:
             await self._tell_audit(user, verb, fields, error)
             await self._say(refusal(error))
@@ -123,6 +125,26 @@ class Conversation:
         if self._desk.going_down and self._desk.shut_down is not None:
             self._desk.shut_down()  # not before the one who asked for it has his answer
         return None
+
+    async def _carried_out(self, user: User, verb: str, fields: Fields) -> Fields:
+        """Carry a request out; one with an idempotency key once only.
+
+        Raises:  what refuses it.
+        """
+        rest, once = taken_from(verb, fields)
+        if once is None:
+            return await carry_out(self._desk, user, verb, dict(fields))
+        if (known := await answer_again(self._desk, user, once, rest)) is not None:
+            return known
+        try:
+            return await carry_out(self._desk, replace(user, once=once), verb, rest)
+        except WrongState as refused:
+            if refused.code != REPEATED:
+                raise
+            known = await answer_again(self._desk, user, once, rest)  # the same request came twice at once
+            if known is None:
+                raise
+            return known
 
     def _admit(self, user: User, verb: str) -> None:
         """Let through who may use the verb, if it can be written down that he did.

@@ -39,9 +39,11 @@ from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import Broken, NotFound
 from headnode.core.model.job import JobRequest, JobSpec
 from headnode.core.model.quantities import Instant, JobId, Seconds
+from headnode.core.model.receipt import Receipt
 from headnode.core.model.reservation import NodeReservation
 from headnode.core.model.template import JobTemplate
 
+MOST_RECEIPTS = 20_000  # of one user; each takes about 400 bytes
 Turn = tuple[int, int, int]
 
 
@@ -56,6 +58,7 @@ class Snapshot(msgspec.Struct):
     invitations: list[Invitation] = []
     logins: list[Login] = []
     tokens: list[Token] = []
+    receipts: list[Receipt] = []
     next_token: int = 1
     next_job: int = 1
     next_order: int = 1
@@ -75,6 +78,9 @@ class Cluster:
         self.invitations = {invitation.digest: invitation for invitation in kept.invitations}
         self.logins = {login.digest: login for login in kept.logins}
         self.tokens = {token.digest: token for token in kept.tokens}
+        self.receipts: dict[int, dict[str, Receipt]] = {}  # of each user, by key, the oldest first
+        for receipt in kept.receipts:
+            self.receipts.setdefault(receipt.uid, {})[receipt.key] = receipt
         self.next_token = kept.next_token
         self.bookings = Bookings(kept.reservations)
         self.next_job = kept.next_job
@@ -127,6 +133,7 @@ class Cluster:
             invitations=list(self.invitations.values()),
             logins=list(self.logins.values()),
             tokens=list(self.tokens.values()),
+            receipts=[receipt for each in self.receipts.values() for receipt in each.values()],
             next_token=self.next_token,
             next_job=self.next_job,
             next_order=self.next_order,
@@ -191,6 +198,17 @@ class Cluster:
         return (-record.priority, record.order, record.id)
 
     # For `fold` only
+
+    def keep_receipt(self, receipt: Receipt, now: Instant) -> None:
+        """Keep what a request made; drop what has expired, and the oldest of too many of the user."""
+        kept = self.receipts.setdefault(receipt.uid, {})
+        kept.pop(receipt.key, None)
+        while kept:
+            oldest = next(iter(kept.values()))
+            if oldest.expires > now and len(kept) < MOST_RECEIPTS:
+                break
+            del kept[oldest.key]
+        kept[receipt.key] = receipt
 
     def remember_request(self, record: JobRecord, spec: JobSpec) -> None:
         """A running job's description changed: the scheduler sees the new one."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from headnode.core.lifecycle import attending, hooks, tokens
+from headnode.core.lifecycle import attending, hooks, receipts, tokens
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle import deciding_changes as changes
 from headnode.core.lifecycle import deciding_drains as drains
@@ -35,7 +35,12 @@ def decide(cluster: Cluster, command: c.Command, now: Instant) -> list[Event]:
 
     Raises:  Refused, with what to do about it; then nothing happens.
     """
-    return _DECIDE[type(command)](cluster, command, now)
+    asked = receipts.once_of(command)
+    if asked is None:
+        return _DECIDE[type(command)](cluster, command, now)
+    receipts.refuse_repeated(cluster, *asked, now)
+    events = _DECIDE[type(command)](cluster, command, now)
+    return [*events, receipts.receipt_event(cluster, command, events, *asked, now)]
 
 
 _DECIDE: Mapping[type, Callable[[Cluster, Any, Instant], list[Event]]] = MappingProxyType(

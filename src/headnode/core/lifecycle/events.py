@@ -10,6 +10,7 @@ import msgspec
 
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId, Seconds
+from headnode.core.model.receipt import Receipt
 from headnode.core.model.reservation import NodeReservation
 
 Outcome = Literal["finished", "failed", "canceled"]
@@ -540,6 +541,12 @@ class ClockSet(Fact, frozen=True, gc=False):
     by: Seconds
 
 
+class RequestCarriedOut(Fact, frozen=True, gc=False):
+    """What a request with an idempotency key made; the same request makes nothing until that expires."""
+
+    receipt: Receipt
+
+
 class NumbersSkipped(Fact, frozen=True, gc=False):
     """The cluster was restored from a backup: the next job gets this number, which none had since then."""
 
@@ -638,6 +645,7 @@ Event = (
     | ParameterSet
     | ClockSet
     | NumbersSkipped
+    | RequestCarriedOut
     | ReservationMade
     | ReservationChanged
     | ReservationCanceled

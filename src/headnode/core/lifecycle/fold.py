@@ -413,6 +413,10 @@ def _numbers(cluster: Cluster, event: e.NumbersSkipped) -> None:
     cluster.next_job = max(cluster.next_job, event.next_job)
 
 
+def _carried_out(cluster: Cluster, event: e.RequestCarriedOut) -> None:
+    cluster.keep_receipt(event.receipt, event.at)
+
+
 def _parameter(cluster: Cluster, event: e.ParameterSet) -> None:
     if event.value is None:
         cluster.parameters.pop(event.name, None)
@@ -476,6 +480,7 @@ FOLD: Mapping[type, Callable[[Cluster, Any], None]] = MappingProxyType(
         e.ParameterSet: _parameter,
         e.ClockSet: _clock,
         e.NumbersSkipped: _numbers,
+        e.RequestCarriedOut: _carried_out,
         e.ReservationMade: reservations.kept,
         e.ReservationChanged: reservations.kept,
         e.ReservationCanceled: reservations.gone,

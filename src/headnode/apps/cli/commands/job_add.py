@@ -1,6 +1,6 @@
 """``hn job add``: give a job one more task."""
 
-from headnode.apps.cli.command import Command
+from headnode.apps.cli.command import KEY, Command
 from headnode.apps.cli.described import task_terms
 from headnode.apps.cli.ids import job_id
 from headnode.apps.cli.options import Option, usage
@@ -25,7 +25,7 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
         raise usage("the task has no program", "write it after the options: hn job add ID [options] PROGRAM")
     task = task_terms(asked, asked.words[1:])
     take_over(task, asked, client)
-    answer = client.ask("add_tasks", job=job, tasks=[task])
+    answer = client.ask("add_tasks", job=job, tasks=[task], idempotency=asked.text(KEY.name))
     for number in answer["tasks"]:
         out.said(f"Task has been added. ID: {job}.{number}.", answer, f"{job}.{number}")
     return 0
@@ -53,7 +53,7 @@ COMMANDS = (
         "ID [task options] PROGRAM [ARGUMENT...]",
         "Add a task to a job that is not over",
         run,
-        options=(*TASK_OPTIONS, ENV_ALL, TASK_FILE),
+        options=(*TASK_OPTIONS, ENV_ALL, TASK_FILE, KEY),
         example="hn job add 12 /name:merge /depend:left,right ./merge.sh",
         notes=(
             "Everything from the program on is left alone; a single word is taken as a whole command line.",

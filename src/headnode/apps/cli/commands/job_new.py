@@ -1,6 +1,6 @@
 """``hn job new``: make a job that is not submitted yet."""
 
-from headnode.apps.cli.command import Command
+from headnode.apps.cli.command import KEY, Command
 from headnode.apps.cli.described import job_terms
 from headnode.apps.cli.job_files import HOW_TO_READ, described_by, job_file_among, refuse_how
 from headnode.apps.cli.last_job import remember
@@ -24,7 +24,8 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
     if file is None:
         refuse_how(asked)
     described = described_by(asked, file) if file is not None else {}
-    answer = client.ask("create_job", terms=job_terms(asked) or None, **described)
+    key = asked.text(KEY.name)
+    answer = client.ask("create_job", terms=job_terms(asked) or None, idempotency=key, **described)
     remember(int(answer["job"]))
     if answer.get("report"):
         from headnode.apps.cli.fidelity import tell
@@ -53,6 +54,7 @@ COMMANDS = (
         options=(
             Option("jobfile", "FILE", "Take the job from this file; options given beside it win"),
             *HOW_TO_READ,
+            KEY,
             *JOB_OPTIONS,
         ),
         example="hn job new /jobname:flow /numprocessors:1-4",

@@ -2,7 +2,7 @@
 
 import os
 
-from headnode.apps.cli.command import EVERYWHERE, Command
+from headnode.apps.cli.command import EVERYWHERE, KEY, Command
 from headnode.apps.cli.described import job_terms, only_task_terms
 from headnode.apps.cli.job_files import HOW_TO_READ, described_by, job_file_among, refuse_how
 from headnode.apps.cli.last_job import remember
@@ -39,6 +39,7 @@ OPTIONS = (
         Option(
             "wait", "", "Wait for the end; exit status 0 only if the job finished. Prints captured output"
         ),
+        KEY,
         Option("password", "TEXT", "Not needed: local users are known. Ignored, and better left out"),
     ),
     *JOB_OPTIONS,
@@ -60,7 +61,7 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
     if asked.flag("dryrun"):
         return _dry_run(asked, client, out)
     request = _request(asked, client)
-    answer = client.ask("submit_job", **request)
+    answer = client.ask("submit_job", idempotency=asked.text(KEY.name), **request)
     job = int(answer["job"])
     jobs = [int(one) for one in answer.get("jobs", [job])]
     remember(job)
