@@ -1,6 +1,7 @@
 """A backup is made while the head works; restored elsewhere, its nodes come back without joining again."""
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -70,3 +71,19 @@ def test_nodes_come_back_to_a_head_that_was_restored_elsewhere(
         fresh = again.submit("true")
         assert fresh > lost  # its number was never given before
         assert again.wait(fresh)["state"] == "Finished"
+
+
+def test_a_node_says_that_the_certificates_of_its_head_are_others(
+    tmp_path: Path, nodes: list[JoinedNode]
+) -> None:
+    node = nodes[0]
+    with real_head(tmp_path / "first", nodes=0, listen=free_address()) as head:
+        assert node.join(invite(head, approve=True)).returncode == 0
+        node.start()
+        wait_for_state(head, node.name, "Ready")
+        head.kill()
+        shutil.rmtree(head.state / "authority")  # as where only journal.db was restored
+        head.start_again()
+        head.until(lambda: "not trusted" in node.log())
+        assert "hn restore" in node.log()
+        assert node.log().count("not trusted") == 1  # though it dials again and again

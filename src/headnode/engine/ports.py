@@ -72,6 +72,9 @@ class Journal(Protocol):
     def keep_snapshot(self, number: int, state: bytes) -> None:
         """Keep the state as it was after event `number`; older snapshots may go."""
 
+    def written_by(self) -> str:
+        """Return the version of Headnode that wrote here last."""
+
     def newest_snapshot(self) -> tuple[int, bytes] | None:
         """Return (number, state) of the newest snapshot, or None."""
 

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from headnode import __version__
 from headnode.core.lifecycle.cluster import Cluster, Snapshot
 from headnode.core.lifecycle.fold import apply
 from headnode.core.lifecycle.records import JobRecord, encode_record
@@ -16,14 +17,15 @@ _decoder = msgspec.msgpack.Decoder(Snapshot)
 def recover(journal: Journal) -> tuple[Cluster, int, int]:
     """Return the cluster as the journal has it, the number of its last event, and that of its snapshot.
 
-    Raises:  Unavailable ``journal-damaged`` when the snapshot does not read or an event is missing.
+    Raises:  Unavailable ``journal-damaged`` when an event is missing; ``journal-unknown`` when the snapshot
+             or an event is none that this version knows.
     """
     newest = journal.newest_snapshot()
     kept = 0
     cluster = Cluster()
     if newest is not None:
         kept, state = newest
-        cluster = Cluster(_read(state))
+        cluster = Cluster(_read(kept, state, journal.written_by()))
     number = kept
     for at, event in journal.replay(kept):
         apply(cluster, event)
@@ -32,15 +34,20 @@ def recover(journal: Journal) -> tuple[Cluster, int, int]:
     return cluster, number, kept
 
 
-def _read(state: bytes) -> Snapshot:
+def _read(number: int, state: bytes, written_by: str) -> Snapshot:
     try:
         return _decoder.decode(state)
     except msgspec.DecodeError as error:
-        raise Unavailable(
-            code="journal-damaged",
-            what=f"the newest snapshot does not read: {error}",
-            fix="restore the state directory from a backup",
-        ) from error
+        raise unknown(f"the snapshot after event {number}", error, written_by) from None
+
+
+def unknown(what: str, error: msgspec.DecodeError, written_by: str) -> Unavailable:
+    """Return the error for an intact part of a journal that this version of Headnode does not know."""
+    return Unavailable(
+        code="journal-unknown",
+        what=f"{what} is none that Headnode {__version__} knows: {error}",
+        fix=f"start Headnode {written_by}, which wrote here last; nothing was changed",
+    )
 
 
 def save(cluster: Cluster) -> bytes:

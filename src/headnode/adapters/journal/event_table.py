@@ -1,7 +1,7 @@
 """The table of events: append, replay, a job's history.  The caller begins and ends the transactions."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TypeGuard
@@ -14,6 +14,7 @@ from headnode.adapters.journal.projection import ALLOCATION_EVENTS, kind_of
 from headnode.adapters.journal.troubles import damaged
 from headnode.core.lifecycle.events import Event, JobFact, ParameterSet, decode, encode, node_of
 from headnode.core.model.quantities import JobId
+from headnode.engine.recovery import unknown
 
 _Row = tuple[int, bytes, int]  # number, body, sum
 
@@ -31,9 +32,12 @@ def is_intact(body: object, key: int, said: object) -> TypeGuard[bytes]:
 class EventTable:
     """The events in the database `path`; errors name that file."""
 
-    def __init__(self, database: sqlite3.Connection, path: Path, damage: Damage) -> None:
+    def __init__(
+        self, database: sqlite3.Connection, path: Path, damage: Damage, written_by: Callable[[], str]
+    ) -> None:
         """`damage` hears of events that lists leave out because they do not read."""
         self._database, self._path, self._damage = database, path, damage
+        self._written_by = written_by
 
     def last_number(self) -> int:
         """Return the number of the newest event; 0 when there is none."""
@@ -106,4 +110,6 @@ class EventTable:
         try:
             return decode(body)
         except msgspec.DecodeError as error:
-            raise damaged(self._path, f"event {number} does not read: {error}") from error
+            raise unknown(
+                f"event {number} of the journal {str(self._path)!r}", error, self._written_by()
+            ) from None

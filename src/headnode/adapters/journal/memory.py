@@ -7,6 +7,7 @@ from itertools import islice
 
 import msgspec
 
+from headnode import __version__
 from headnode.adapters.journal.projection import (
     ALLOCATION_EVENTS,
     OF_JOB,
@@ -74,6 +75,10 @@ class MemoryJournal:
 
     def close(self) -> None:
         """Nothing is held."""
+
+    def written_by(self) -> str:
+        """Return this version."""
+        return __version__
 
     def damage(self) -> tuple[str, ...]:
         """Return nothing: memory is not damaged."""

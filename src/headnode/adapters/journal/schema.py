@@ -5,6 +5,7 @@ import uuid
 from pathlib import Path
 from typing import Final
 
+from headnode import __version__
 from headnode.adapters.journal.troubles import in_use, missing
 from headnode.core.model.errors import Unavailable
 
@@ -41,8 +42,9 @@ create table ended_groups (id integer primary key, job_group text not null);
 create index ended_groups_of on ended_groups (job_group, id);
 -- What happened to the cluster is little beside what happened to jobs, and is looked for among that.
 create index cluster_events on events (number) where kind = 0;
--- One row: which cluster this is.  The state directory has the same id in a file beside the journal.
-create table cluster (id text not null);
+-- One row: which cluster this is, and which version of Headnode wrote here last.
+-- The state directory has the same id in a file beside the journal.
+create table cluster (id text not null, written_by text not null);
 """
 
 
@@ -90,7 +92,7 @@ def _settle(database: sqlite3.Connection, path: Path, *, may_create: bool) -> No
     if found == 0:
         new_id = uuid.uuid4().hex
         database.executescript(f"begin immediate; {_TABLES} pragma user_version = {VERSION};")
-        database.execute("insert into cluster values (?)", (new_id,))
+        database.execute("insert into cluster values (?, ?)", (new_id, __version__))
         database.execute("commit")
     _empty_the_log(database)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
+from headnode import __version__
 from headnode.adapters.journal.checking import look_over
 from headnode.adapters.journal.damage import Damage
 from headnode.adapters.journal.ended_tables import EndedTables
@@ -60,11 +61,12 @@ class SqliteJournal:
             self._database = connect(self._path, may_create=self._may_create)
             try:
                 self._files = OpenFiles(self._path)
-                self._events = EventTable(self._database, self._path, self._damage)
+                self._events = EventTable(self._database, self._path, self._damage, self.written_by)
                 self._ended = EndedTables(self._database, self._path, self._damage)
                 self._predictions = PredictionTable(self._database, self._path, self._damage)
                 self._last = self._events.last_number()
-                self.cluster_id = str(self._database.execute("select id from cluster").fetchone()[0])
+                found = self._database.execute("select id, written_by from cluster").fetchone()
+                self.cluster_id, self._written_by = map(str, found)
                 self._see_that_no_event_is_missing()
             except BaseException:
                 self._database.close()
@@ -192,6 +194,10 @@ class SqliteJournal:
             yield from page
             number = more
 
+    def written_by(self) -> str:
+        """Return the version of Headnode that wrote here last."""
+        return self._written_by
+
     def copy_to(self, path: Path) -> None:
         """Copy the journal into a new file while appends go on; they wait for some milliseconds at most.
 
@@ -248,6 +254,7 @@ class SqliteJournal:
             self._database.execute("begin immediate")
             try:
                 yield
+                self._sign()
                 self._files.check()
                 self._database.execute("commit")
             except BaseException:
@@ -255,6 +262,12 @@ class SqliteJournal:
                     self._database.execute("rollback")
                 raise
             self._files.check()
+
+    def _sign(self) -> None:
+        """Note which version writes here, with the first that it writes."""
+        if self._written_by != __version__:
+            self._database.execute("update cluster set written_by = ?", (__version__,))
+            self._written_by = __version__
 
     def _see_that_no_event_is_missing(self) -> None:
         row = self._database.execute("select max(number) from snapshots").fetchone()

@@ -11,7 +11,6 @@ was started runs any more, so the file is not forced to the disk.
 Standard library only: this is loaded by the shepherd factory.
 """
 
-import contextlib
 import fcntl
 import json
 import os
@@ -21,6 +20,14 @@ from typing import Any, NamedTuple
 
 Key = tuple[int, int, int]
 """Task, instance, attempt."""
+
+
+class UnknownRecordError(Exception):
+    """A record that this version of Headnode does not know: a newer one wrote it."""
+
+    def __init__(self, path: Path, line: bytes) -> None:
+        shown = line[:80].decode(errors="replace")
+        super().__init__(f"{path} has a record that this version of Headnode does not know: {shown}")
 
 
 class Header(NamedTuple):
@@ -124,8 +131,14 @@ def read(path: Path) -> Story | None:
         return None
     story = Story(header, {}, {}, {}, {})
     for line in lines[1:-1]:  # behind the last line end there is nothing, or half a line
-        with contextlib.suppress(ValueError):
-            _take(story, json.loads(line))
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue
+        try:
+            _take(story, record)
+        except (TypeError, ValueError):
+            raise UnknownRecordError(path, line) from None
     return story
 
 
@@ -146,3 +159,5 @@ def _take(story: Story, record: list[Any]) -> None:
         case ["told", first, last]:
             for number in range(first, last + 1):
                 story.ended.pop(number, None)
+        case _:
+            raise ValueError

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from headnode import __version__
 from headnode.adapters.files.own_places import FILE_MODE_MASK, warn_of_unsafe_code
 from headnode.adapters.processes import hierarchies
+from headnode.adapters.processes.job_journal import UnknownRecordError
 from headnode.apps.agent.agent import Agent
 from headnode.apps.agent.machine import facts_of_this_machine
 from headnode.apps.agent.options import Options, read_options
@@ -29,6 +30,9 @@ def main(argv: Sequence[str]) -> int:
     warn_of_unsafe_code(log)
     try:
         asyncio.run(_run(options))
+    except UnknownRecordError as error:
+        print(f"headnode agent: {error}; start the newer version that wrote it", file=sys.stderr)
+        return 1
     except HeadnodeError as error:
         print(f"headnode agent: {error}", file=sys.stderr)
         return error.exit_status

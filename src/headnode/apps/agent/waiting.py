@@ -4,6 +4,10 @@ import logging
 import ssl
 import time
 
+import msgspec
+
+from headnode import __version__
+
 log = logging.getLogger("headnode.agent")
 
 AGAIN = 600.0  # seconds after which it is told anew that the same head is not reached for the same reason
@@ -46,11 +50,16 @@ def reason_of(error: Exception) -> str:
         case ssl.SSLCertVerificationError():
             return (
                 f"its certificate is not trusted ({error.verify_message}): it has another authority than "
-                f"when this node joined; {_JOIN}"
+                f"when this node joined; restore authority/ on the head node (hn restore), or {_JOIN}"
             )
         case ssl.SSLError():
             said = (error.reason or str(error)).lower().replace("_", " ")
             return f"the encrypted connection failed ({said}); if the head does not know this node, {_JOIN}"
+        case msgspec.MsgspecError():
+            return (
+                f"it says what Headnode {__version__} does not know, and nothing was done about it: {error}; "
+                "install the version of the head on this node"
+            )
         case ConnectionRefusedError():
             return "nothing listens there"
         case TimeoutError():

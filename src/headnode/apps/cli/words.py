@@ -30,13 +30,14 @@ def instant(at: float | None) -> str:
 
 
 def span(seconds: float | None) -> str:
-    """Write a span of time for a reader, two units at most; None has no end.
+    """Write a span of time for a reader, two units at most; None has no end.  No span is below zero.
 
-    >>> span(42), span(5400), span(100000)
-    ('42 s', '1 h 30 min', '1 d 3 h')
+    >>> span(42), span(5400), span(100000), span(-3600)
+    ('42 s', '1 h 30 min', '1 d 3 h', '0 s')
     """
     if seconds is None:
         return "infinite"
+    seconds = max(0.0, seconds)
     if 0 < seconds < 10 and seconds != int(seconds):
         return f"{seconds:.2g} s"
     whole, parts = int(seconds), []
@@ -47,6 +48,19 @@ def span(seconds: float | None) -> str:
         elif parts:
             break
     return " ".join(parts[:2]) or "0 s"
+
+
+def elapsed(since: float | None, until: float | None) -> float | None:
+    """Return the seconds between two instants.
+
+    None if one is not known, or if the clock was set back between them: then nobody knows how long it was.
+
+    >>> elapsed(10.0, 12.5), elapsed(None, 12.5), elapsed(3600.0, 0.0)
+    (2.5, None, None)
+    """
+    if since is None or until is None or until < since:
+        return None
+    return until - since
 
 
 def brief(seconds: float | None) -> str:

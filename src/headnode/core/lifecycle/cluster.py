@@ -47,7 +47,7 @@ MOST_RECEIPTS = 20_000  # of one user; each takes about 400 bytes
 Turn = tuple[int, int, int]
 
 
-class Snapshot(msgspec.Struct):
+class Snapshot(msgspec.Struct, forbid_unknown_fields=True):
     """Everything that must be kept to restart without the events before."""
 
     jobs: list[JobRecord] = []

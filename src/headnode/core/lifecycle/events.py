@@ -20,8 +20,16 @@ Place = tuple[tuple[str, tuple[int, ...]], ...]
 """Where something runs: node names, each with the numbers of the processors taken there."""
 
 
-class Fact(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, array_like=False, gc=False):
-    """What every event has."""
+class Fact(
+    msgspec.Struct,
+    frozen=True,
+    tag=True,
+    omit_defaults=True,
+    array_like=False,
+    gc=False,
+    forbid_unknown_fields=True,
+):
+    """What every event has.  A reader refuses events and fields that it does not know."""
 
     at: Instant
 
@@ -185,7 +193,7 @@ class InstancesDispatched(JobFact, frozen=True, gc=False):
     attempts: tuple[tuple[int, int], ...]
 
 
-class Begun(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Begun(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
     """One instance began to run."""
 
     task: int
@@ -200,7 +208,7 @@ class InstancesStarted(JobFact, frozen=True, gc=False):
     begun: tuple[Begun, ...]
 
 
-class Ended(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Ended(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
     """How one attempt of an instance ended.
 
     Exactly one of `exit_code` and `signal` is set when the program ran; both are None when it never did

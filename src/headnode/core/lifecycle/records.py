@@ -20,7 +20,7 @@ from headnode.core.model.ranges import Ranges
 from headnode.core.model.task import SPECIAL, TaskSpec, TaskType
 
 
-class LiveInstance(msgspec.Struct):
+class LiveInstance(msgspec.Struct, forbid_unknown_fields=True):
     """An attempt that a node has: dispatched, running or ending."""
 
     attempt: int
@@ -33,7 +33,7 @@ class LiveInstance(msgspec.Struct):
     moved: bool = False  # it has had other processors there; nothing is handed over to run behind it
 
 
-class TaskProgress(msgspec.Struct):
+class TaskProgress(msgspec.Struct, forbid_unknown_fields=True):
     """How far the instances of one task are: each number is in one of the sets, or in `live`."""
 
     queued: Ranges
@@ -76,7 +76,7 @@ class Stay(StrEnum):
     LEFT = "left"  # released, and not given back yet
 
 
-class Suspension(msgspec.Struct):
+class Suspension(msgspec.Struct, forbid_unknown_fields=True):
     """What is known of a job that is suspended, or about to be."""
 
     number: int  # counts the suspensions of the job
@@ -86,7 +86,7 @@ class Suspension(msgspec.Struct):
     places: dict[str, tuple[int, ...]] = {}  # what it held, once it was given back
 
 
-class Hold(msgspec.Struct, frozen=True):
+class Hold(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What keeps a job from starting until somebody releases it."""
 
     name: str
@@ -95,7 +95,7 @@ class Hold(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-class FilterWord(msgspec.Struct, frozen=True):
+class FilterWord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the activation filter said that last kept a job from what it was offered.
 
     `kept`, `option` and `parts` as in `FilterAnswered`: what is kept for it meanwhile.
@@ -123,7 +123,7 @@ def word_of(event: FilterAnswered) -> FilterWord:
     )
 
 
-class Run(msgspec.Struct):
+class Run(msgspec.Struct, forbid_unknown_fields=True):
     """What only a job has that was started, or one of whose tasks was touched."""
 
     tasks: list[TaskProgress]
@@ -169,7 +169,7 @@ class Run(msgspec.Struct):
         return self.allocation if self.suspension is None else self.suspension.places or self.allocation
 
 
-class JobRecord(msgspec.Struct):
+class JobRecord(msgspec.Struct, forbid_unknown_fields=True):
     """A job that is alive."""
 
     id: JobId
@@ -203,7 +203,7 @@ class JobRecord(msgspec.Struct):
         return self.run is not None and self.run.suspension is not None and bool(self.run.suspension.places)
 
 
-class Login(msgspec.Struct, frozen=True):
+class Login(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What somebody can take once for a token; `lifetime` is the token's, in seconds."""
 
     digest: str  # of its secret
@@ -212,7 +212,7 @@ class Login(msgspec.Struct, frozen=True):
     lifetime: Seconds
 
 
-class Token(msgspec.Struct, frozen=True):
+class Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What shows on a connection from another machine whose it is."""
 
     number: int
@@ -227,7 +227,7 @@ class Token(msgspec.Struct, frozen=True):
 LONGEST_REASON = 500  # characters, of a drain
 
 
-class Drain(msgspec.Struct, frozen=True):
+class Drain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Why a node takes no new jobs, and from when."""
 
     cause: DrainCause
@@ -244,7 +244,7 @@ class Drain(msgspec.Struct, frozen=True):
         return self.force or self.cause in ("fault", "failures")
 
 
-class NodeRecord(msgspec.Struct):
+class NodeRecord(msgspec.Struct, forbid_unknown_fields=True):
     """A node and where it is in its life."""
 
     facts: NodeFacts  # as its machine says, but for what an administrator has set
@@ -279,7 +279,7 @@ class NodeRecord(msgspec.Struct):
         return replace(facts, groups=groups, features=features)
 
 
-class Invitation(msgspec.Struct, frozen=True):
+class Invitation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whoever shows the secret with this digest may join once."""
 
     digest: str

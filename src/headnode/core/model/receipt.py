@@ -13,7 +13,7 @@ class Once(msgspec.Struct, frozen=True):
     verb: str
 
 
-class Receipt(msgspec.Struct, frozen=True, gc=False):
+class Receipt(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """What a request made: jobs, or tasks `first_task` to `last_task` of a job.  Kept until `expires`."""
 
     uid: int

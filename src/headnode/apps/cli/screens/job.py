@@ -1,7 +1,7 @@
 """What people see of a job."""
 
 from headnode.apps.cli.screens.wishes import wishes
-from headnode.apps.cli.words import amount, counted, instant, limits, memory, span, time_limit
+from headnode.apps.cli.words import amount, counted, elapsed, instant, limits, memory, span, time_limit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def view(job: "Job", *, detailed: bool = False, history: bool = False) -> dict[s
 
 def _course(job: "Job") -> dict[str, str]:
     ended = job["ended"]
-    elapsed = ended - job["started"] if ended and job["started"] else None
+    took = elapsed(job["started"], ended)
     return {
         "Project": job["project"],
         "Group": job.get("group") or "",
@@ -74,8 +74,8 @@ def _course(job: "Job") -> dict[str, str]:
         **expected(job.get("expected")),
         "Start Time": instant(job["started"]),
         "End Time": instant(ended),
-        "Elapsed": span(elapsed) if elapsed is not None else "",
-        **_delivered(job.get("delivered"), elapsed),
+        "Elapsed": span(took) if took is not None else "",
+        **_delivered(job.get("delivered"), took),
         "Tasks": tasks_in_words(job["tasks"]),
         "Progress": f"{job['progress']}%" if job.get("progress") is not None else "",
         "Progress Message": job.get("progress_message") or "",
@@ -118,10 +118,10 @@ def _dependency(told: "Mapping[str, Any]") -> str:
     return f"job {told['job']}{name}, {told['condition']}: {told['state'] or 'unknown'}{waits}"
 
 
-def _delivered(used: "Mapping[str, Any] | None", elapsed: float | None) -> dict[str, str]:
+def _delivered(used: "Mapping[str, Any] | None", took: float | None) -> dict[str, str]:
     """Return what a job was given and used; memory is that of one task.
 
-    `elapsed` is the time of its last run in seconds: all runs together are told when they took another time.
+    `took` is the time of its last run in seconds: all runs together are told when they took another time.
     """
     if not used:
         return {}
@@ -130,7 +130,7 @@ def _delivered(used: "Mapping[str, Any] | None", elapsed: float | None) -> dict[
         "Used Nodes": ", ".join(used["nodes"]),
         "Used Processors": str(used["processors"]),
         "Processor Time": f"{used['cpu_time']:.1f} s" if used["cpu_time"] else "",
-        "Wall Time": span(wall) if elapsed is not None and abs(wall - elapsed) >= 1 else "",
+        "Wall Time": span(wall) if took is not None and abs(wall - took) >= 1 else "",
         "Peak Memory": memory(used["peak_memory"] or None),
         "Average Memory": memory(used["average_memory"] or None),
         "Read": amount(used.get("bytes_read")),
@@ -183,7 +183,8 @@ def ending(job: "Job") -> str:
     name = f" {job['name']!r}" if job["name"] else ""
     said = f"Job {job['id']}{name} {_verb(job['state'])}" + (f": {', '.join(parts)}" if parts else "")
     if job["started"] and job["ended"]:
-        said += f", in {span(job['ended'] - job['started'])}"
+        took = elapsed(job["started"], job["ended"])
+        said += "" if took is None else f", in {span(took)}"
     return said + (f"; {job['message']}" if job["message"] and job["state"] != "Finished" else "")
 
 

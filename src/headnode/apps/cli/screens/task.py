@@ -1,6 +1,6 @@
 """What people see of a task and of its instances."""
 
-from headnode.apps.cli.words import amount, instant, limits, memory, span
+from headnode.apps.cli.words import amount, elapsed, instant, limits, memory, span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _use(task: "Task") -> dict[str, str]:
         "Processor Numbers": _places(task),
         "Start Time": instant(started),
         "End Time": instant(ended),
-        "Elapsed": span(ended - started) if started and ended else "",
+        "Elapsed": "" if (took := elapsed(started, ended)) is None else span(took),
         "User Time": _seconds(task["user_time"]),
         "System Time": _seconds(task["system_time"]),
         "Peak Memory": memory(task["peak_memory"]),
