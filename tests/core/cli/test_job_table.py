@@ -10,6 +10,7 @@ sys.path.append(str(Path(__file__).parents[2] / "scenarios"))
 from cli_scripted_head import job
 
 from headnode.apps.cli.commands import job_list
+from headnode.apps.cli.output import TableOutput
 from headnode.apps.cli.screens import job_table
 from headnode.apps.cli.sheet import Sheet, as_list, as_table
 
@@ -115,3 +116,12 @@ def test_a_record_on_a_terminal_breaks_no_word_and_fits() -> None:
     assert f"{LONG}; {LONG}" in " ".join(" ".join(lines).split())
     assert all(line.startswith("    ") or ":" in line for line in lines)
     assert as_list(Sheet("Id", rows, rows)).count("\n") == 5  # a pipe gets each value as it is
+
+
+def test_a_sentence_on_a_terminal_breaks_no_word(capsys: pytest.CaptureFixture[str]) -> None:
+    sentence = "Job 126 'mixed' failed: 2 tasks finished, 4 tasks failed, in 4.1 s; task 1 failed"
+    write = sys.stdout.write
+    TableOutput(write, write, lambda _: None, 80).said(sentence, {})
+    assert capsys.readouterr().out == sentence.replace("1 failed", "1\nfailed") + "\n"
+    TableOutput(write, write, lambda _: None).said(sentence, {})
+    assert capsys.readouterr().out == sentence + "\n"

@@ -13,6 +13,13 @@ if TYPE_CHECKING:
 WIDTH = 100  # columns, where the terminal is not narrower
 NARROWEST = 60  # columns
 INTRODUCTION = "Headnode: a workload manager for compute clusters."
+ALONE = {
+    "Start and stop": ("up", "down", "agent", "backup", "restore"),
+    "Job files and policies": ("check", "convert", "simulate"),
+    "Other machines": ("run", "login", "logout", "whoami"),
+}
+"""The verbs that stand alone, under their headings; the others are about the program itself."""
+THIS_PROGRAM = "This program"
 SPELLINGS = (
     "Options have two spellings, --runtime 1h30m and /runtime:1h30m, and come in any order before a program. "
     "Some have a short form, -t 1h30m. "
@@ -37,17 +44,21 @@ def help_on(words: "Sequence[str]", terminal: int | None = None) -> str:
 
 
 def _program(width: int) -> str:
-    lone = [_summary("", verb) for verb in PLACES[""]]
     nouns = [(noun, f"{text} ({', '.join(PLACES[noun])})") for noun, text in NOUNS.items()]
+    known = {verb for verbs in ALONE.values() for verb in verbs}
+    rest = tuple(verb for verb in PLACES[""] if verb not in known)
+    alone: list[str] = []
+    for heading, verbs in {**ALONE, THIS_PROGRAM: rest}.items():
+        alone += ["", f"{heading}:", *_rows([_summary("", verb) for verb in verbs], width)]
     return "\n".join(
         [
             INTRODUCTION,
             "",
             "Usage:  hn NOUN VERB [options]   or   hn VERB [options]",
             "",
-            *_rows(lone, width),
-            "",
+            "What a cluster has, each with verbs of its own:",
             *_rows(nouns, width),
+            *alone,
             "",
             *_wrapped(SPELLINGS, width),
             "",

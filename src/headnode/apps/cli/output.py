@@ -35,6 +35,10 @@ class Output:
 
     def said(self, sentence: str, data: "dict[str, Any]", name: object = None) -> None:
         """Tell the outcome of a deed; `name` is what it was done to, such as a job's id."""
+        if self.width is not None and len(sentence) > self.width:
+            from headnode.apps.cli.sheet import folded
+
+            sentence = folded(sentence, self.width)
         self._write(f"{sentence}\n")
 
     def sheet(self, sheet: "Sheet") -> None:

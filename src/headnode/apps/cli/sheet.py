@@ -71,7 +71,7 @@ def as_list(sheet: Sheet, width: int | None = None) -> str:
 def _entry(key: str, value: str, width: int, room: int | None) -> str:
     lines = [printable(line) for line in value.split("\n")]
     if room is not None:
-        lines = [part for line in lines for part in (_folded(line, room).split("\n") if line else [line])]
+        lines = [part for line in lines for part in (folded(line, room).split("\n") if line else [line])]
     first = f"{key:<{width}}: {lines[0]}".rstrip()
     return "\n".join([first, *(f"{'':<{width}}  {line}".rstrip() or " " * 4 for line in lines[1:])]) + "\n"
 
@@ -97,7 +97,7 @@ def as_table(sheet: Sheet, width: int | None = None, *, coloured: bool = False) 
         table = _lines(lines, _shrunk(widths, width), width)
     if coloured and "State" in sheet.columns:
         table = _painted(sheet, table)
-    return table + (f"\n{_folded(sheet.trailer, width)}\n" if sheet.trailer else "")
+    return table + (f"\n{folded(sheet.trailer, width)}\n" if sheet.trailer else "")
 
 
 def _painted(sheet: Sheet, table: str) -> str:
@@ -125,7 +125,7 @@ def _sum(widths: "Sequence[int]") -> int:
     return sum(widths) + GAP * (len(widths) - 1)
 
 
-def _folded(text: str, width: int | None, indent: str = "") -> str:
+def folded(text: str, width: int | None, indent: str = "") -> str:
     """Return text in lines of at most `width` columns; names with hyphens are left whole, to be copied."""
     if width is None:
         return text
@@ -144,9 +144,9 @@ def _with_prose(lines: "Sequence[Sequence[str]]", widths: "Sequence[int]", width
         return _with_prose_below(lines, _shrunk(widths[:-1], width), width)
     told = ""
     for number, (*cells, sentence) in enumerate(lines):
-        folded = _folded(sentence, width - indent).split("\n")[: 1 if number < 2 else None]
-        told += f"{_line(cells, widths[:-1]):<{indent}}{folded[0]}".rstrip() + "\n"
-        told += "".join(f"{'':<{indent}}{line}\n" for line in folded[1:])
+        parts = folded(sentence, width - indent).split("\n")[: 1 if number < 2 else None]
+        told += f"{_line(cells, widths[:-1]):<{indent}}{parts[0]}".rstrip() + "\n"
+        told += "".join(f"{'':<{indent}}{line}\n" for line in parts[1:])
     return told
 
 
@@ -162,7 +162,7 @@ def _with_prose_below(lines: "Sequence[Sequence[str]]", widths: "Sequence[int]",
             continue
         told += _lines([record], widths, width)
         if number > 1 and sentence:
-            told += f"{_folded(sentence, width, '    ')}\n"
+            told += f"{folded(sentence, width, '    ')}\n"
     return told
 
 
