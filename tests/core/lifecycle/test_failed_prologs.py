@@ -169,6 +169,29 @@ def test_a_prolog_that_a_node_cannot_even_start_is_never_laid_to_the_job() -> No
     scene.check_replay()
 
 
+def test_jobs_that_are_canceled_while_their_prologs_fail_drain_no_cluster() -> None:
+    scene = world(3)
+    for _ in range(6):
+        job = scene.submit(ONE, by=ADA)
+        (node,) = holds(scene, job)
+        scene.do(c.StopJob(by=ADA, job=job, outcome="canceled"))
+        scene.do(c.ReportHook(node=node, job=job, hook="prolog", said="no disk"))
+    assert len(drained(scene)) <= 1
+    scene.check_replay()
+
+
+def test_a_node_with_another_fault_of_its_hooks_is_not_given_back_with_those_of_a_job() -> None:
+    scene = world(2)
+    scene.do(c.ReportHook(node="node1", job=JobId(99), hook="epilog", said="unclean"))
+    job = scene.submit(ONE, by=ADA)
+    assert holds(scene, job) == ["node2"]
+    assert scene.do(c.ReportHook(node="node1", job=job, hook="prolog", said="no disk"))
+    fails(scene, job)
+    assert drained(scene) == ["node1", "node2"]
+    assert messages(scene, job) == []
+    scene.check_replay()
+
+
 def test_an_administrator_who_resumes_a_node_takes_the_doubt_away() -> None:
     scene = world(1)
     job = scene.submit(ONE, by=ADA)

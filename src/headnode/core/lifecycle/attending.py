@@ -15,7 +15,7 @@ from headnode.core.lifecycle.deciding_vacating import leaves
 from headnode.core.lifecycle.deciding_waits import in_vain
 from headnode.core.lifecycle.dispatching import dispatches
 from headnode.core.lifecycle.events import Event
-from headnode.core.lifecycle.failed_prologs import holds_of_blamed
+from headnode.core.lifecycle.failed_prologs import goes_back
 from headnode.core.lifecycle.flow import Flow
 from headnode.core.lifecycle.hook_settings import cleans_nodes
 from headnode.core.lifecycle.hooks import cleaned_first, overdue, see_off
@@ -98,7 +98,7 @@ def _leave_allocation(cluster: Cluster, record: JobRecord, run: Run, now: Instan
         by = next(iter(run.recalled_for), 0) if run.forgiven else 0
         message, free = record.message, run.forgiven
         returned = e.JobReturned(at=now, job=record.id, message=message, preempted_by=by, forgiven=free)
-        return [returned, *holds_of_blamed(cluster, record, message, now)]
+        return [returned, *goes_back(cluster, record, message, now)]
     message = f"{record.message}, after {run.returns} returns to the queue"
     return [
         *cancel_queued(record, run.tasks, now, message),

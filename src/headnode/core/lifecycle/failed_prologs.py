@@ -18,18 +18,25 @@ from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.events import Doubt, Event
 from headnode.core.lifecycle.records import JobRecord
 from headnode.core.lifecycle.states import JobState
-from headnode.core.model.quantities import Instant
+from headnode.core.model.quantities import Instant, JobId
 
 MOST_NODES = 2  # that prologs of one owner's jobs drain before these jobs are held
 HOLD = "system"  # the name of the hold: operators and administrators release it
+NOBODY = ""  # the owner of jobs that are over, who is not known any more
+NO_JOB = JobId(0)
 _LONGEST_MESSAGE = 320  # characters, as of holds that people set
 
 
-def in_doubt(cluster: Cluster, node: str, record: JobRecord | None, now: Instant) -> Doubt | None:
-    """Return a doubt if the job may be to blame for a prolog that failed on a node; None if the node is."""
-    if record is None or record.state.is_final or _is_ready_elsewhere(record, node):
+def in_doubt(cluster: Cluster, node: str, job: JobId, now: Instant) -> Doubt | None:
+    """Return a doubt if a job may be to blame for a prolog that failed on a node; None if the node is."""
+    known, record = cluster.nodes[node], cluster.jobs.get(job)
+    if any(drain.cause == "hook" and drain.doubt is None for drain in known.drains):
         return None
-    before = cluster.nodes[node].doubt
+    if record is None:  # it was canceled meanwhile
+        return Doubt(job, NOBODY, now)
+    if _is_ready_elsewhere(record, node):
+        return None
+    before = cluster.doubts.get(node) or known.doubt
     if before is not None and _tells_of_node(cluster, before, record):
         return None
     return Doubt(record.id, record.owner, now)
@@ -40,32 +47,36 @@ def is_held_for_prologs(record: JobRecord | None) -> bool:
     return record is not None and any(hold.name == HOLD and not hold.by for hold in record.holds)
 
 
-def holds_of_blamed(
-    cluster: Cluster, record: JobRecord, said: str, now: Instant, fresh: Mapping[str, Doubt] | None = None
+def goes_back(cluster: Cluster, record: JobRecord, said: str, now: Instant) -> list[Event]:
+    """Return what follows where a job goes back to the queue, as `blamed` does."""
+    if all(doubt.job != record.id for doubt in cluster.doubts.values()):
+        return []
+    return blamed(cluster, record.owner, said, now, cluster.doubts, record.id)
+
+
+def blamed(
+    cluster: Cluster,
+    owner: str,
+    said: str,
+    now: Instant,
+    doubts: Mapping[str, Doubt],
+    returning: JobId = NO_JOB,
 ) -> list[Event]:
     """Return what holds the jobs of an owner whose prologs failed on too many nodes, and frees these nodes.
 
-    record:  a job that is in the queue, or is put there just before
-    said:    what its last prolog said
-    fresh:   nodes that are drained just before
+    said:       what the last prolog said
+    doubts:     nodes that are drained, or are just before, while a job may be to blame
+    returning:  a job that is put into the queue just before
     """
-    doubts = {
-        node: doubt
-        for node, doubt in {**cluster.doubts, **(fresh or {})}.items()
-        if doubt.owner == record.owner
-    }
-    blamed = {doubt.job for doubt in doubts.values()}
-    if record.id not in blamed or len(doubts) < MOST_NODES:
+    nodes = {node: doubt for node, doubt in sorted(doubts.items()) if doubt.owner == owner}
+    if len(nodes) < MOST_NODES:
         return []
-    nodes = ", ".join(sorted(doubts))
-    message = f"prologs failed on {len(doubts)} nodes ({nodes}), only for jobs of {record.owner}: {said}"
-    held = [job for job in sorted(blamed) if job == record.id or _waits(cluster.jobs.get(job))]
+    message = f"prologs failed on {len(nodes)} nodes ({', '.join(nodes)}), only for jobs of {owner}: {said}"
+    jobs = sorted({doubt.job for doubt in nodes.values()})
+    held = [job for job in jobs if job == returning or _waits(cluster.jobs.get(job))]
     return [
         *(e.JobHeld(at=now, job=job, name=HOLD, message=message[:_LONGEST_MESSAGE]) for job in held),
-        *(
-            e.NodeDrainLifted(at=now, node=node, cause="hook", doubt=doubt)
-            for node, doubt in sorted(doubts.items())
-        ),
+        *(e.NodeDrainLifted(at=now, node=node, cause="hook", doubt=doubt) for node, doubt in nodes.items()),
     ]
 
 
@@ -86,8 +97,10 @@ def _tells_of_node(cluster: Cluster, before: Doubt, record: JobRecord) -> bool:
     Several jobs of one owner tell nothing of the node where others have jobs, which will tell, or where
     prologs of others have ended well meanwhile.
     """
-    if before.job == record.id or before.owner != record.owner:
-        return before.owner != record.owner
+    if before.job == record.id or before.owner == NOBODY:
+        return False
+    if before.owner != record.owner:
+        return True
     if any(other.owner != record.owner for other in cluster.jobs.values()):
         return False
     return not cluster.ready_prologs.others_since(record.owner, before.since)

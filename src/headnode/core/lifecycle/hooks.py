@@ -10,7 +10,7 @@ from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.deciding_losses import is_too_small_without
 from headnode.core.lifecycle.events import Doubt, Event
-from headnode.core.lifecycle.failed_prologs import holds_of_blamed, in_doubt, is_held_for_prologs
+from headnode.core.lifecycle.failed_prologs import blamed, in_doubt, is_held_for_prologs
 from headnode.core.lifecycle.hook_settings import cleaning_time, cleans_nodes
 from headnode.core.lifecycle.records import LONGEST_REASON, JobRecord, Run
 from headnode.core.lifecycle.states import JobState
@@ -50,10 +50,11 @@ def failed(cluster: Cluster, command: c.ReportHook, now: Instant) -> list[Event]
     if command.hook != c.OLD_AGENT:
         reason = f"the {command.hook} of job {command.job} failed: {command.said}"
         of_job = command.hook == "prolog" and not command.of_node
-        doubt = in_doubt(cluster, command.node, record, now) if of_job else None
+        doubt = in_doubt(cluster, command.node, command.job, now) if of_job else None
         events = _drained(cluster, command.node, reason, now, doubt)
-        if doubt is not None and record is not None and record.state is JobState.QUEUED:
-            events += holds_of_blamed(cluster, record, command.said, now, {command.node: doubt})
+        if doubt is not None and (record is None or not record.state.is_active):  # else when it goes back
+            doubts = {**cluster.doubts, command.node: doubt}
+            events += blamed(cluster, doubt.owner, command.said, now, doubts)
     if command.hook not in ("prolog", c.OLD_AGENT) or record is None or record.run is None:
         return events
     run = record.run
