@@ -5,6 +5,7 @@
 >>> check_policy(POLICIES["fcfs"], FAIR, effort=QUICK._replace(every=500, histories=1))
 """
 
+from headnode.core.model.held import Held
 from headnode.core.model.job import JobRequest, Licence, NodeGroupOp, OrderKey, Part, UnitType
 from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.scheduling.decision import Grow, Plan, Reason, Reservation, Start, Wait, Why
@@ -43,8 +44,8 @@ from headnode.testing.small_worlds import SMALL_WORLDS
 
 __all__ = [
     "FAIR", "INF", "MANNERS", "MINUTE", "NOW", "OURS", "QUICK", "SMALL_WORLDS", "SOUND", "THOROUGH",
-    "Arrival", "Effort", "Grow", "History", "JobRequest", "Licence", "Manner", "Moment", "NodeGroupOp",
-    "NodeNeeds", "NodeView", "OrderKey", "Part", "Plan", "Policy", "Promise", "PromiseBroken",
+    "Arrival", "Effort", "Grow", "Held", "History", "JobRequest", "Licence", "Manner", "Moment",
+    "NodeGroupOp", "NodeNeeds", "NodeView", "OrderKey", "Part", "Plan", "Policy", "Promise", "PromiseBroken",
     "Reason", "Reservation", "RunningJob", "Start", "UnitType", "View", "Wait", "WaitingClass", "Why",
     "asks", "check_history", "check_policy", "check_scene", "check_small_worlds", "check_streams", "gang",
     "live", "node", "part", "random_histories", "random_history", "reserved", "runs", "scene", "show_history",

@@ -16,6 +16,7 @@ from headnode.core.formats.grid import (
     files_named,
     locate,
     read_job,
+    refuse_other_batch,
     refuse_transfers,
     transfers_of,
     write_job,
@@ -583,3 +584,16 @@ def test_a_task_with_the_keys_and_types_of_those_before_it_is_looked_at_like_the
     right = {"arguments": ["-n", "4"], "environment": {"A": "1"}}
     text = job(task("a", **right), task("b", **right), task("c", **(right | wrong)))
     assert refusal(text).what.startswith(f"line 1, column {text.rindex(where)}: task 'c': ")
+
+
+@pytest.mark.parametrize("lrms", ["PBS", "Cleo", "Slurm", "fork"])
+@pytest.mark.parametrize("of_job", [True, False])
+def test_a_job_for_another_batch_system_is_refused_under_every_policy(lrms: str, of_job: bool) -> None:
+    needs = {"requirements": {"lrms": lrms}}
+    text = job(task("a"), **needs) if of_job else job(task("a", **needs))
+    for policy in (Awareness.WARN, Awareness.IGNORE):
+        spec, _ = read_job(text, Options(awareness=policy))
+        with pytest.raises(BadRequest, match=f"batch system '{lrms}'"):
+            refuse_other_batch(spec)
+    fork, _ = read_job(job(task("a"), requirements={"lrms": "Fork"}), Options())
+    refuse_other_batch(fork)

@@ -1,6 +1,7 @@
 """Whole lives of jobs, told as short stories."""
 
 import pytest
+from msgspec.structs import replace
 from worlds import ADA, BOB, ROOT, World
 
 from headnode.core.lifecycle import commands as c
@@ -361,3 +362,12 @@ def test_a_plan_that_went_stale_is_refused() -> None:
     waiting = world.submit(TRUE)
     with pytest.raises(WrongState, match="stale-plan"):
         world.do(c.StartJob(job=waiting, shares=(("node1", 1),)))
+
+
+def test_a_program_that_a_signal_ended_fails_whatever_exit_codes_are_valid() -> None:
+    world = World(2)
+    job = world.submit(TaskSpec(command="x", valid_exit_codes=((0, 255),)))
+    held = next(held for held in world.nodes.running() if held.job == job)
+    ended = world.nodes.ended(held, world.clock.now(), kind="exited", exit_code=137)
+    world.do(replace(ended, reports=tuple(replace(one, signal=9) for one in ended.reports)))
+    assert world.record(job).state is JobState.FAILED

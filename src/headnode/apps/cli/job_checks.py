@@ -133,9 +133,10 @@ def _not_runnable(spec: JobSpec, whose: str) -> list[Finding]:
     try:
         check_runnable(spec)
         if spec.dialect.startswith("grid"):
-            from headnode.core.formats.grid import refuse_transfers
+            from headnode.core.formats.grid import refuse_other_batch, refuse_transfers
 
             refuse_transfers(spec)
+            refuse_other_batch(spec)
     except BadRequest as wrong:
         return [_not_runnable_finding(wrong, whose)]
     return []

@@ -30,7 +30,7 @@ def refuse_unfit(desk: Desk, by: User, *specs: JobSpec, owner: str = "") -> None
     for number, spec in enumerate(specs):
         with _told_of(spec, number, len(specs)):
             check(spec)
-            _refuse_transfers(spec)
+            _refuse_elsewhere(spec)
             queued = submitted_spec(desk.cluster, by, spec)
             requests.append(_request(desk, owner or _owner(by, spec), queued))
     in_the_way = _never_fits(desk, requests)
@@ -51,7 +51,7 @@ def refuse_unfit_change(desk: Desk, owner: str, spec: JobSpec) -> None:
     Raises:  BadRequest.
     """
     check(spec)
-    _refuse_transfers(spec)
+    _refuse_elsewhere(spec)
     request = _request(desk, owner, spec)
     _refuse_too_large(_never_fits(desk, [request]).get(request, ()))
 
@@ -68,11 +68,12 @@ def _told_of(spec: JobSpec, number: int, of: int) -> Iterator[None]:
         raise about(no, spec, number, of) from None
 
 
-def _refuse_transfers(spec: JobSpec) -> None:
-    if any(task.extensions for task in spec.tasks):  # transfers are among them: a job in a few words has none
-        from headnode.core.formats.grid import refuse_transfers
+def _refuse_elsewhere(spec: JobSpec) -> None:
+    if spec.extensions or any(task.extensions for task in spec.tasks):  # which a job in a few words has not
+        from headnode.core.formats.grid import refuse_other_batch, refuse_transfers
 
         refuse_transfers(spec)
+        refuse_other_batch(spec)
 
 
 def _never_fits(desk: Desk, requests: Sequence[JobRequest]) -> dict[JobRequest, tuple[Reason, ...]]:

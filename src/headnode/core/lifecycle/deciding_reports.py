@@ -168,9 +168,10 @@ def _verdict(
 
 
 def _is_success(spec: JobSpec, task: TaskSpec, report: c.Report) -> bool:
+    """Return whether the exit code is a valid one; a program that a signal ended has none of its own."""
     valid = spec.valid_exit_codes if task.valid_exit_codes is None else task.valid_exit_codes
     code = report.exit_code
-    return code is not None and any(low <= code <= high for low, high in valid)
+    return code is not None and report.signal is None and any(low <= code <= high for low, high in valid)
 
 
 def _after_loss(task: TaskSpec, lost: str, retries: int, allowed: int) -> Verdict:

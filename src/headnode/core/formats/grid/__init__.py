@@ -4,6 +4,7 @@ Source: grid, "Grid job description in JSON, version 2"; the schemas and the beh
 """
 
 from headnode.core.formats.grid.locating import locate
+from headnode.core.formats.grid.needs_reading import refuse_other_batch
 from headnode.core.formats.grid.reading import JOB, TASK, Options, files_named, read_job
 from headnode.core.formats.grid.schema import job_schema, task_schema
 from headnode.core.formats.grid.source import Behaviour
@@ -22,6 +23,7 @@ __all__ = [
     "job_schema",
     "locate",
     "read_job",
+    "refuse_other_batch",
     "refuse_transfers",
     "task_schema",
     "transfers_of",

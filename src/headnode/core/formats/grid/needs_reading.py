@@ -12,11 +12,13 @@ from headnode.core.formats.fidelity import Kind
 from headnode.core.formats.grid.keys import REQUIREMENT_ROWS
 from headnode.core.formats.grid.needs import OF_JOB, Folded, Needs, fold
 from headnode.core.formats.grid.source import Source, as_extension
+from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
 from headnode.core.model.task import TaskSpec
 
 KEY = "requirements"
 FORK = "Fork"
+LRMS = "lrms"
 JOB_PREFIX, TASK_PREFIX = f"{KEY}.", f"definition.{KEY}."
 """Before the names of requirements, in the extensions of a job and of a task."""
 
@@ -76,8 +78,24 @@ def _batch(source: Source, prefix: str, queue: str) -> dict[str, str]:
         if needs["lrms"] == FORK:
             inside.tell(Kind.KEPT, "lrms", "Headnode itself starts the tasks, as Fork does")
         else:
-            inside.tell(Kind.NOT_SUPPORTED, "lrms", "it is kept; Headnode itself starts the tasks")
+            inside.tell(Kind.NOT_SUPPORTED, "lrms", "the job is not run here: Headnode starts tasks itself")
     return found
+
+
+def refuse_other_batch(spec: JobSpec) -> None:
+    """Refuse a job for another batch system: Headnode does not hand jobs over, and must not run them itself.
+
+    Raises:  BadRequest ``batch-system``.
+    """
+    asked = [spec.extensions.get(f"{JOB_PREFIX}{LRMS}", "")]
+    asked += [task.extensions.get(f"{TASK_PREFIX}{LRMS}", "") for task in spec.tasks]
+    other = next((name for name in asked if name not in ("", FORK)), None)
+    if other is not None:
+        raise BadRequest(
+            code="batch-system",
+            what=f"the job is for the batch system {other!r} (lrms), and Headnode does not hand jobs over",
+            fix=f"submit it there, or write {FORK!r} to let Headnode itself run it",
+        )
 
 
 def _extensions(left: Needs, prefix: str) -> dict[str, str]:

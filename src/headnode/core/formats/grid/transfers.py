@@ -77,7 +77,8 @@ def refuse_transfers(spec: JobSpec) -> None:
     raise BadRequest(
         code="needs-transfer",
         what=f"files of {', '.join(shown)}{more} would have to be transferred, first {first.local!r} {way}",
-        fix="put the files where all nodes can read them, and name them by paths or file:// URLs",
+        fix="Headnode copies no files: put them where all nodes can read them, use those paths in "
+        "executable, arguments, stdin, stdout and stderr, and leave input_files and output_files out",
     )
 
 
