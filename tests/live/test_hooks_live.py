@@ -70,7 +70,10 @@ def test_a_program_is_set_only_if_it_can_be_run_and_nobody_else_can_change_it(
     filters = tmp_path / "site-filters"
     filters.mkdir(mode=0o755)
     (filters / "OnTaskStart.sh").symlink_to(open_to_all)
-    wrong = {"no such file": str(tmp_path / "none"), "may be changed by everybody": f"{open_to_all} /scratch"}
+    wrong = {
+        "does not exist": str(tmp_path / "none"),
+        "may be changed by everybody": f"{open_to_all} /scratch",
+    }
     for why, program in wrong.items():
         for name in ("SubmissionFilterProgram", "ActivationFilterProgram", "LicenceProgram"):
             with pytest.raises(HeadnodeError, match=why):

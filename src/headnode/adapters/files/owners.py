@@ -123,6 +123,9 @@ def _check_step(here: str, path: str) -> os.stat_result:
     """
     try:
         found = os.lstat(here)
+    except FileNotFoundError:
+        through = "" if here == path else f"; {path!r} leads through it"
+        raise Unsafe(f"{here!r} does not exist{through}") from None
     except OSError as error:
         missing = "" if here == path else f" ({path!r} leads there)"
         raise Unsafe(f"{here!r} cannot be looked at: {(error.strerror or '').lower()}{missing}") from None
