@@ -73,7 +73,7 @@ def test_nodes_come_back_to_a_head_that_was_restored_elsewhere(
         assert again.wait(fresh)["state"] == "Finished"
 
 
-def test_a_node_says_that_the_certificates_of_its_head_are_others(
+def test_both_logs_say_that_the_certificates_of_a_head_are_others(
     tmp_path: Path, nodes: list[JoinedNode]
 ) -> None:
     node = nodes[0]
@@ -84,6 +84,8 @@ def test_a_node_says_that_the_certificates_of_its_head_are_others(
         head.kill()
         shutil.rmtree(head.state / "authority")  # as where only journal.db was restored
         head.start_again()
-        head.until(lambda: "not trusted" in node.log())
+        head.until(lambda: "not trusted" in node.log() and "does not trust" in head.log())
+        assert "node 'east' does not trust the certificate of this head" in head.log()
+        assert head.log().count("does not trust") == 1
         assert "hn restore" in node.log().replace("\n", " ")
         assert node.log().count("not trusted") == 1  # though it dials again and again

@@ -2,6 +2,7 @@
 
 import json
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -228,6 +229,14 @@ def test_who_says_how_many_nodes_run_here_gets_all_processors_in_each(tmp_path: 
     (tmp_path / "nodes-here").write_text("three")
     with pytest.raises(BadRequest, match="nodes-here"):
         nodes_here(tmp_path, None, None)
+
+
+def test_a_head_that_was_never_told_how_many_nodes_finds_those_that_were_here(tmp_path: Path) -> None:
+    host = socket.gethostname().split(".")[0]
+    for name in (f"{host}-1", f"{host}-2", "another-7", f"{host}-x"):
+        (tmp_path / "nodes" / name).mkdir(parents=True)
+    assert nodes_here(tmp_path, None, None) == (2, None)  # as where the file that said so is missing
+    assert nodes_here(tmp_path, 1, None) == nodes_here(tmp_path, None, None) == (1, None)
 
 
 def test_a_head_that_cannot_start_says_why(tmp_path: Path) -> None:

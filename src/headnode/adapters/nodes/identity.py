@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import ssl
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import NamedTuple
@@ -13,10 +15,11 @@ from headnode.adapters.identity.head_name import TASKS
 from headnode.adapters.nodes import messages as m
 from headnode.adapters.nodes.encryption import dial, node_side, stranger_side
 from headnode.adapters.nodes.framing import frame, read_frame
-from headnode.core.model.errors import BadRequest, NotAllowed, Unavailable
+from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, Unavailable
 from headnode.core.model.node import NodeFacts
 
 DEFAULT_PORT = 5817
+_BETWEEN_COMPLAINTS = 300.0  # seconds
 _PATIENCE = 30.0  # seconds that the head has for each answer
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -87,6 +90,7 @@ class Identity:
         self._authority = self._directory / "authority.pem"
         self._own = KeyPair(self._directory / "node.pem", self._directory / "node.key")
         self._membership = self._directory / "membership.json"
+        self._quiet_until = 0.0  # the head is not told of mistrust again before, on the monotonic clock
 
     def membership(self) -> Membership | None:
         """Return where this node belongs; None: it has not joined.
@@ -163,7 +167,21 @@ class Identity:
         belongs = self.membership()
         if belongs is None:
             raise FileNotFoundError(f"this node has not joined: {self._membership} is missing")
-        return await dial(belongs.host, belongs.port, node_side(self._authority, self._own, protocol))
+        try:
+            return await dial(belongs.host, belongs.port, node_side(self._authority, self._own, protocol))
+        except ssl.SSLCertVerificationError:
+            await self._tell_mistrust(belongs)
+            raise
+
+    async def _tell_mistrust(self, belongs: Membership) -> None:
+        """Let the log of the head say why this node stays away, now and then."""
+        now = time.monotonic()
+        if now < self._quiet_until:
+            return
+        self._quiet_until = now + _BETWEEN_COMPLAINTS
+        with contextlib.suppress(OSError, msgspec.MsgspecError, HeadnodeError):
+            async with _conversation(await dial(belongs.host, belongs.port, stranger_side())) as streams:
+                await _ask(streams, m.Mistrust(node=belongs.node))
 
 
 async def learn_authority(invitation: Invitation) -> bytes:

@@ -129,6 +129,14 @@ class Door:
 
     async def _answer(self, message: m.FromStranger) -> m.ToStranger:
         match message:
+            case m.Mistrust(node=node):
+                log.warning(
+                    "node %.64r does not trust the certificate of this head and stays away: it joined a head "
+                    "with other keys; restore the directory authority/ from a backup (hn restore), or let "
+                    "the node join again (hn node invite --for NAME)",
+                    node,
+                )
+                return m.Goodbye()
             case m.AskAuthority():
                 return m.AuthorityIs(certificate=self._authority.certificate)
             case m.Join():

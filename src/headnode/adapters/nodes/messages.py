@@ -51,6 +51,12 @@ class AuthorityIs(Message, frozen=True):
     certificate: bytes
 
 
+class Mistrust(Message, frozen=True):
+    """A node that does not trust the head's certificate any more, for the head's log; answered `Goodbye`."""
+
+    node: str
+
+
 class Join(Message, frozen=True):
     """A machine with an invitation: let me be the node of these facts, and vouch for my key."""
 
@@ -529,7 +535,7 @@ SINCE: dict[type[Message], int] = {
 """What the head may say only to agents that speak this protocol, or a later one: others would hang up."""
 HOOKS_SINCE = 2
 
-FromStranger = AskAuthority | Join
+FromStranger = AskAuthority | Join | Mistrust
 ToStranger = AuthorityIs | Joined | Goodbye
 Launching = Launch | LaunchPiece | LaunchTaken | LaunchesOver
 FromAgent = (

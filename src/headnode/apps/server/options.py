@@ -79,7 +79,7 @@ def nodes_as_before(state: Path) -> tuple[int, int | None]:
     """
     remembered = state / _NODES_HERE
     if not remembered.exists():
-        return 1, None
+        return _nodes_that_were_here(state), None
     said = remembered.read_text(encoding="ascii", errors="replace").split()
     if len(said) not in (1, 2) or not all(word.isascii() and word.isdigit() for word in said):
         raise BadRequest(
@@ -90,9 +90,27 @@ def nodes_as_before(state: Path) -> tuple[int, int | None]:
     return int(said[0]), int(said[1]) if len(said) == 2 else None
 
 
+def _nodes_that_were_here(state: Path) -> int:
+    """Return how many nodes of this machine have a directory: their tasks must be found.
+
+    They are numbered where there were several, as in `node_names`; 1 where there was one, or none yet.
+    """
+    host = _host()
+    numbers = [
+        int(number)
+        for folder in (state / "nodes").glob(f"{host}-*")
+        if folder.is_dir() and (number := folder.name.removeprefix(f"{host}-")).isdecimal()
+    ]
+    return max(numbers, default=1)
+
+
+def _host() -> str:
+    return socket.gethostname().split(".")[0]
+
+
 def node_names(options: Options) -> list[str]:
     """Return the names of this machine's nodes."""
-    host = socket.gethostname().split(".")[0]
+    host = _host()
     if options.nodes is None or options.nodes == 1:
         return [host]
     return [f"{host}-{number}" for number in range(1, options.nodes + 1)]
