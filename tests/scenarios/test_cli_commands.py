@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -349,7 +350,7 @@ def test_the_bar_of_a_job_with_a_failed_task_is_red(tmp_path: Path) -> None:
 
 def test_a_pipe_is_told_why_a_job_waits_once_it_has_waited_for_seconds(capsys: Any, monkeypatch: Any) -> None:
     clock = iter([0.0, 0.1, 5.0, 6.0])
-    monkeypatch.setattr(waiting.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(waiting, "time", SimpleNamespace(monotonic=lambda: next(clock), time=time.time))
     reasons = waiting._Reasons(TableOutput(print, lambda text: print(text, end=""), print))
     queued = job(12, pending_reason="needs 8 processors", expected={"p50": time.time() + 5000})
     reasons.show([queued])

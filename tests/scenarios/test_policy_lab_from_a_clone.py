@@ -4,6 +4,7 @@ import io
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from cli_scripted_head import hn
@@ -44,7 +45,7 @@ def test_the_example_and_another_log_are_refused(tmp_path: Path, words: list[str
 def test_a_pipe_is_told_in_plain_lines_at_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     written, clock = io.StringIO(), iter([0.0, 1.0, 6.0, 7.0, 12.0])
     monkeypatch.setattr(sys, "stderr", written)
-    monkeypatch.setattr(telling.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(telling, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     with telling.Telling() as line:
         for percent in (10, 20, 30, 40):
             line.tell(f"easy: {percent} %")
