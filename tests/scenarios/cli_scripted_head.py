@@ -3,11 +3,12 @@
 import contextlib
 import json
 import os
+import resource
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -94,6 +95,17 @@ def hn(*words: str, state: Path, cwd: Path | None = None, **more: Any) -> "subpr
         timeout=300,
         check=False,
     )
+
+
+@contextlib.contextmanager
+def no_room_for_files() -> Iterator[None]:
+    """Let programs that are started meanwhile write nothing into files, as if the disk were full."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def job(number: int, state: str = "Queued", **fields: Any) -> dict[str, Any]:

@@ -22,6 +22,7 @@ _LOST = "simulated nodes are never lost"
 _NO_LICENCES = "logs do not say which licences jobs held"
 _NOBODY = "nobody is told of jobs of the past"
 _NOTHING_RUNS = "nothing runs on simulated nodes"
+_NO_CLIENTS = "the jobs of a log come without clients"
 _PEOPLE = "the jobs of a log come without asking who may submit them"
 
 WHY_NOT: Mapping[str, str] = MappingProxyType(
@@ -29,7 +30,10 @@ WHY_NOT: Mapping[str, str] = MappingProxyType(
         "SchedulingPolicy": "policies are compared by their names",
         "TaskCancelGracePeriod": "simulated tasks end at once when they are stopped",
         **dict.fromkeys(("HeartbeatInterval", "InactivityCount", "NodeLease"), _LOST),
-        **dict.fromkeys(("JobRetryCount", "TaskRetryCount"), _LOST),
+        **dict.fromkeys(("JobRetryCount", "TaskRetryCount", "NodeStartFailureLimit"), _LOST),
+        **dict.fromkeys(("DefaultWorkDirectory", "SubmitterEnvironment"), _NO_CLIENTS),
+        **dict.fromkeys(("IdempotencyLifetime", "CommandSentences", "PrivateEnvironments"), _NO_CLIENTS),
+        "ClusterEnvironment": _NOTHING_RUNS,
         **dict.fromkeys(("HealthCheckProgram", "HealthCheckInterval", "PrologProgram"), _NOTHING_RUNS),
         **dict.fromkeys(("PrologTimeout", "EpilogProgram", "EpilogTimeout"), _NOTHING_RUNS),
         **dict.fromkeys(("NodeFilterDirectory", "NodeFilterTimeout", "AffinityType"), _NOTHING_RUNS),
