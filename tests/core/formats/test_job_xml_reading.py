@@ -45,7 +45,8 @@ def test_every_sample_loads_but_the_broken_one_which_names_line_and_column() -> 
 def test_the_sample_with_all_attributes_of_ccs_is_understood_in_full() -> None:
     path = next(path for path in SAMPLES if "033" in path.name)
     spec, report = read_job(path.read_bytes())
-    assert {item.kind for item in report} == {Kind.NOTE}
+    other = [item for item in report if item.kind is not Kind.NOTE]
+    assert ["is a path of Windows" in item.what for item in other] == [True]
     assert (spec.dialect, spec.minimum, spec.maximum, spec.run_time, spec.exclusive) == (
         CCS,
         2,

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import msgspec
 
 from headnode.adapters.notify.settings import Ways
+from headnode.core.formats import windows
 from headnode.core.formats.fidelity import Item, Kind
 from headnode.core.lifecycle.notices import addresses, is_hook, is_mail
 from headnode.core.model.job import JobSpec
@@ -30,6 +31,8 @@ def not_acted_on(spec: JobSpec, site: Site) -> tuple[Item, ...]:
         found.append(_kept("job template", what))
     if site.licences is not None:
         found += [_kept("licence", what) for what in _uncounted(spec, site.licences)]
+    if spec.dialect == "terms":  # readers of files tell it with its place
+        found += windows.items(spec)
     return tuple(found)
 
 

@@ -18,6 +18,7 @@ from headnode.apps.server.private_environments import copied_by, seen_by
 from headnode.apps.server.reading import read_jobs, refuse_crowd, report_json, tasks_in
 from headnode.apps.server.several_jobs import Described, create_all
 from headnode.apps.server.verbs_groups import members, relations, stalled_jobs, summary
+from headnode.core.formats import windows
 from headnode.core.formats.terms import read_terms
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.deciding_filters import changes
@@ -106,16 +107,21 @@ async def add_tasks(desk: Desk, by: User, wish: w.AddTasksWish) -> Object:
         known = len(found.spec.tasks)
         spec = read_terms({}, wish.tasks, found.spec, now=desk.now())
         if wish.jobfile is not None:
-            added = await tasks_in(wish.jobfile)
-            refuse_crowd(len(added))
-            spec = replace(spec, tasks=spec.tasks + added)
+            read = await tasks_in(wish.jobfile)
+            refuse_crowd(len(read))
+            spec = replace(spec, tasks=spec.tasks + read)
         try:
             await _change(desk, by, found, found.spec, spec)
         except WrongState as refused:
             if refused.code != "stale-tasks" or len(alive(desk, wish.job).spec.tasks) == known:
                 raise
             continue  # somebody else added tasks in the same moment: put these behind theirs
-        return {"job": wish.job, "tasks": list(range(known + 1, len(spec.tasks) + 1))}
+        added = replace(spec, tasks=spec.tasks[known:])
+        return {
+            "job": wish.job,
+            "tasks": list(range(known + 1, len(spec.tasks) + 1)),
+            "report": report_json(tuple(windows.items(added))),
+        }
 
 
 def alive(desk: Desk, job: int) -> Found:

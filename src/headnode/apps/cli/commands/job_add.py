@@ -9,6 +9,8 @@ from headnode.apps.cli.terms import TASK_OPTIONS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from headnode.apps.cli.options import Asked
     from headnode.apps.cli.output import Output
     from headnode.apps.client.client import Client
@@ -26,9 +28,7 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
     task = task_terms(asked, asked.words[1:])
     take_over(task, asked, client)
     answer = client.ask("add_tasks", job=job, tasks=[task], idempotency=asked.text(KEY.name))
-    for number in answer["tasks"]:
-        out.said(f"Task has been added. ID: {job}.{number}.", answer, f"{job}.{number}")
-    return 0
+    return _tell_added(job, answer, out)
 
 
 def _from_file(job: int, path: str, asked: "Asked", client: "Client", out: "Output") -> int:
@@ -42,8 +42,16 @@ def _from_file(job: int, path: str, asked: "Asked", client: "Client", out: "Outp
         what = asked.words[1] if len(asked.words) > 1 else f"option {others[0]!r}"
         raise usage(f"a task file was given, and {what} too", "give one of them")
     answer = client.ask("add_tasks", job=job, jobfile=read_job_file(path))
+    return _tell_added(job, answer, out)
+
+
+def _tell_added(job: int, answer: "dict[str, Any]", out: "Output") -> int:
     for number in answer["tasks"]:
         out.said(f"Task has been added. ID: {job}.{number}.", answer, f"{job}.{number}")
+    if answer.get("report"):
+        from headnode.apps.cli.fidelity import tell
+
+        tell(answer["report"], "task", out)
     return 0
 
 

@@ -3,6 +3,7 @@
 Source: CCS, job.xsd, task.xsd and "Content format"; HPC Pack job files.
 """
 
+from collections.abc import Mapping
 from typing import NoReturn
 
 import msgspec
@@ -36,13 +37,14 @@ from headnode.core.formats.compute_cluster_xml.lists import (
     report_attributes,
     report_stray_text,
 )
-from headnode.core.formats.compute_cluster_xml.names import namespace_of
+from headnode.core.formats.compute_cluster_xml.names import local_name, namespace_of
 from headnode.core.formats.compute_cluster_xml.scribe import Scribe
 from headnode.core.formats.compute_cluster_xml.task_rows import TASK_ROWS, TASK_SPELLINGS
 from headnode.core.formats.compute_cluster_xml.unknown import element_key, element_text
 from headnode.core.formats.compute_cluster_xml.writer import can_say
 from headnode.core.formats.fidelity import Awareness, Kind, Report, honour
 from headnode.core.formats.nearest import nearest
+from headnode.core.formats.windows import task_findings
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import GroupEdge, JobSpec, UnitType
 from headnode.core.model.task import TaskSpec
@@ -70,6 +72,12 @@ def read_job(
              ``not-understood`` under awareness policy Reject.
     """
     return _Reader(parse(text), strict=strict).read(awareness)
+
+
+def _fills(attribute: str, field: str) -> bool:
+    """Return True if an attribute of Task is that of a field."""
+    row = TASK_SPELLINGS.get(local_name(attribute).lower())
+    return row is not None and row.field == field
 
 
 class _Reader:
@@ -193,6 +201,8 @@ class _Reader:
             least = dialect == CCS and bool(job.values.get("run_until_canceled"))
             fields |= fold_job_size(job.pieces, unit, tell, least=least)
         tasks = tuple(self._task_spec(task, unit, defaults) for task in self._tasks)
+        for found, task in zip(self._tasks, tasks, strict=True):
+            self._tell_windows(found, task, job.values.get("environment", {}))
         return JobSpec(**(fields | job.values), tasks=tasks, group_edges=self._edges, dialect=dialect)
 
     def _task_spec(self, task: Found, unit: UnitType, defaults: Dialect) -> TaskSpec:
@@ -207,6 +217,13 @@ class _Reader:
         except BadRequest as wrong:
             self._scribe.refuse(wrong.code, task.where, wrong.what, wrong.fix, task.element)
         return TaskSpec(**(fields | task.values))
+
+    def _tell_windows(self, found: Found, task: TaskSpec, environment: Mapping[str, str]) -> None:
+        """Report what the task means on Windows only, where it is written."""
+        for finding in task_findings(task, environment, cmd=True):
+            names = map(str, found.element.attrib)
+            attribute = next((name for name in names if _fills(name, finding.field)), "")
+            self._scribe.add(finding.kind, found.where, finding.what, found.element, attribute)
 
     def _settled(self, spec: JobSpec, job: Found) -> JobSpec:
         """Return `spec` in the first dialect, from the one it speaks upwards, that can say all of it."""

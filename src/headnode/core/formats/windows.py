@@ -1,0 +1,101 @@
+r"""What a task means on Windows and does not mean on Linux: paths, variables, and how cmd.exe joins commands.
+
+Nothing is translated: which directory ``\\server\share`` is here, only the site knows.
+Source:  CCS and HPC Pack run tasks by cmd.exe; Headnode by /bin/sh.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from headnode.core.formats.fidelity import Item, Kind
+from headnode.core.model.job import JobSpec
+from headnode.core.model.task import TaskSpec
+
+PATHS: Mapping[str, str] = {
+    "work_directory": "work directory",
+    "standard_input": "standard input",
+    "standard_output": "standard output",
+    "standard_error": "standard error",
+}
+"""Fields that hold paths, and what they are called."""
+
+_ABSOLUTE = re.compile(r"(?:\A|/)\\\\[A-Za-z0-9_.$-]{2,}\\|\A[A-Za-z]:[\\/]|/[A-Za-z]:\\")
+"""``\\\\server\\share``, ``C:\\`` and ``C:/``; also below the directory where a submitter stands."""
+_IN_COMMAND = re.compile(r"(?:^|[\s\"'=,;])((?:\\\\[A-Za-z0-9_.$-]{2,}\\|[A-Za-z]:\\)[^\s\"']*)")
+_RELATIVE = re.compile(r"[A-Za-z0-9_.%-]+\\[A-Za-z0-9_.][^\s\"']*")  # bin\prog
+_JOINED = re.compile(r"(?<!&)&(?!&)")
+_QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'|[0-9]?>&[0-9-]|&>")
+_VARIABLE = re.compile(r"%([A-Za-z_][A-Za-z0-9_().]*)%")
+_CMD = re.compile(r"\s*\"?(cmd|cmd\.exe|powershell|powershell\.exe)\"?(?:\s|\Z)", re.IGNORECASE)
+_WINDOWS_VARIABLES = frozenset(
+    """
+    ALLUSERSPROFILE APPDATA CD COMMONPROGRAMFILES COMMONPROGRAMFILES(X86) COMPUTERNAME COMSPEC DATE ERRORLEVEL
+    HOMEDRIVE HOMEPATH LOCALAPPDATA LOGONSERVER NUMBER_OF_PROCESSORS OS PATHEXT PROCESSOR_ARCHITECTURE
+    PROCESSOR_IDENTIFIER PROGRAMDATA PROGRAMFILES PROGRAMFILES(X86) PROGRAMW6432 PUBLIC RANDOM SYSTEMDRIVE
+    SYSTEMROOT TEMP TIME TMP USERDOMAIN USERDNSDOMAIN WINDIR CCP_HOME CCP_DATA CCP_LOGROOT_SYS CCP_LOGROOT_USR
+    """.split()  # noqa: SIM905
+)
+"""Variables of Windows and of HPC Pack there, which no task has here unless its job sets them."""
+
+
+class Finding(NamedTuple):
+    """What means something else here; `field` is that of the task."""
+
+    field: str
+    kind: Kind
+    what: str
+
+
+def task_findings(task: TaskSpec, job_environment: Mapping[str, str], *, cmd: bool) -> Iterator[Finding]:
+    """Yield what a task means on Windows only; `cmd`: its command line was written for cmd.exe."""
+    for field, called in PATHS.items():
+        text = getattr(task, field)
+        if text and (_ABSOLUTE.search(text) or (cmd and "\\" in text)):
+            yield Finding(field, Kind.NOT_SUPPORTED, _path(called, text))
+    command = task.command
+    if "\\" in command:
+        found = _IN_COMMAND.search(command) or (_RELATIVE.search(command) if cmd else None)
+        if found:
+            path = found[found.re.groups]
+            yield Finding("command", Kind.NOT_SUPPORTED, _path("command line", path))
+    if not cmd:
+        return
+    if "&" in command and _JOINED.search(_QUOTED.sub("", command)):
+        what = "'&' in the command line: cmd.exe runs one command after the other, /bin/sh runs the first in "
+        yield Finding(
+            "command", Kind.APPROXIMATED, f"{what}the background; write ';' for one after the other"
+        )
+    if found := _CMD.match(command):
+        what = f"the command line calls {found[1]!r}, a shell of Windows; write a line for /bin/sh"
+        yield Finding("command", Kind.NOT_SUPPORTED, what)
+    yield from _variables(task, job_environment)
+
+
+def _variables(task: TaskSpec, job_environment: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield the variables of Windows that a task names and that its job does not set."""
+    for field in ("command", *PATHS):
+        if "%" not in getattr(task, field):
+            continue
+        own = {name.upper() for name in (*job_environment, *task.environment)}
+        for name in dict.fromkeys(_VARIABLE.findall(getattr(task, field))):
+            if name.upper() in _WINDOWS_VARIABLES - own:
+                where = PATHS.get(field, "command line")
+                what = f"%{name}% in the {where} is a variable of Windows: it stays as it is; "
+                yield Finding(field, Kind.NOT_SUPPORTED, f"{what}set it with the job, or write a path")
+
+
+def _path(called: str, text: str) -> str:
+    shown = text if len(text) <= 80 else f"{text[:79]}…"
+    written = repr(shown).replace("\\\\", "\\")  # as it was typed, but without control characters
+    return (
+        f"{called} {written} is a path of Windows: here it is no directory of that name, and a backslash is "
+        "part of a name; write a path of Linux, such as /srv/share/file"
+    )
+
+
+def items(spec: JobSpec, *, cmd: bool = False) -> Iterator[Item]:
+    """Yield what the tasks of a job mean on Windows only, as findings without a place."""
+    for number, task in enumerate(spec.tasks, 1):
+        for finding in task_findings(task, spec.environment, cmd=cmd):
+            yield Item(finding.kind, f"Task {number}", finding.what)

@@ -1,0 +1,96 @@
+r"""What a job means on Windows and not here is reported: no file of the name ``\\srv\x`` appears silently."""
+
+import pytest
+
+from headnode.apps.server.not_yet import Site, not_acted_on
+from headnode.core.formats.compute_cluster_xml import read_job
+from headnode.core.formats.fidelity import Awareness, Kind
+from headnode.core.formats.terms import read_terms
+from headnode.core.model.errors import BadRequest
+
+SPACE = 'xmlns="http://schemas.microsoft.com/HPCS2008R2/scheduler/"'
+
+
+def told(task: str, inside: str = "") -> list[tuple[Kind, str]]:
+    """Return what is reported of a task with these attributes; each finding at its line."""
+    text = f"<Job {SPACE}>{inside}<Tasks>\n<Task {task}/></Tasks></Job>"
+    report = read_job(text)[1]
+    found = [item for item in report if item.kind in (Kind.NOT_SUPPORTED, Kind.APPROXIMATED)]
+    assert all(item.line == 2 for item in found)
+    return [(item.kind, item.what) for item in found]
+
+
+@pytest.mark.parametrize(
+    ("task", "word"),
+    [
+        ('CommandLine="x" StdOutFilePath="\\\\srv\\out\\x.txt"', "standard output '\\\\srv"),
+        ('CommandLine="x" StdErrFilePath="C:\\err.txt"', "standard error 'C:"),
+        ('CommandLine="x" StdInFilePath="d:/in.txt"', "standard input 'd:/in.txt'"),
+        ('CommandLine="x" WorkDirectory="data\\run1"', "work directory 'data"),
+        ('CommandLine="\\\\srv\\tools\\a.exe 30"', "command line '\\\\srv\\tools\\a.exe'"),
+        ('CommandLine="copy C:\\in.txt out.txt"', "command line 'C:\\in.txt'"),
+        ('CommandLine="bin\\prog.exe /q"', "command line 'bin\\prog.exe'"),
+        ('CommandLine="cmd /c dir"', "shell of Windows"),
+        ('CommandLine="PowerShell.exe -File x.ps1"', "shell of Windows"),
+        ('CommandLine="%ProgramFiles%/app/run"', "%ProgramFiles% in the command line"),
+        ('CommandLine="x" WorkDirectory="%TEMP%/run"', "%TEMP% in the work directory"),
+    ],
+)
+def test_paths_shells_and_variables_of_windows_are_not_supported_and_told_where_they_stand(
+    task: str, word: str
+) -> None:
+    found = told(task)
+    assert [kind for kind, _ in found] == [Kind.NOT_SUPPORTED]
+    assert word in found[0][1]
+
+
+def test_commands_that_cmd_runs_one_after_the_other_are_told() -> None:
+    found = told('CommandLine="a &amp; b"')
+    assert [kind for kind, _ in found] == [Kind.APPROXIMATED]
+    assert "write ';'" in found[0][1]
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        'CommandLine="a &amp;&amp; b"',
+        'CommandLine="a > out.txt 2>&amp;1"',
+        "CommandLine=\"grep 'a &amp; b' in.txt\"",
+        'CommandLine="%USERPROFILE%/run %CCP_JOBID% %MY_OWN%"',
+        'CommandLine="x" StdOutFilePath="out.%CCP_JOBID%.txt" WorkDirectory="/data/run"',
+        'CommandLine="date +%H:%M:%S"',
+        'CommandLine="scp file host:/data"',
+    ],
+)
+def test_what_means_the_same_here_is_not_reported(task: str) -> None:
+    assert told(task) == []
+
+
+def test_a_variable_of_windows_that_the_job_sets_is_its_own() -> None:
+    inside = (
+        "<EnvironmentVariables><Variable><Name>Temp</Name><Value>/t</Value></Variable></EnvironmentVariables>"
+    )
+    assert told('CommandLine="%TEMP%/run"', inside) == []
+
+
+def test_who_wants_no_difference_is_refused_such_a_path() -> None:
+    text = f'<Job {SPACE}><Tasks><Task CommandLine="x" StdOutFilePath="\\\\srv\\x"/></Tasks></Job>'
+    with pytest.raises(BadRequest, match="not-understood"):
+        read_job(text, awareness=Awareness.REJECT)
+
+
+@pytest.mark.parametrize(
+    ("task", "words"),
+    [
+        ({"command": "x", "stdout": r"\\srv\out\x.txt"}, ["standard output"]),
+        ({"command": "x", "workdir": r"/home/ann/C:\data"}, ["work directory"]),
+        ({"command": r"\\srv\tools\a.exe 30"}, ["command line"]),
+        ({"command": r"printf 'a\nb' & wait"}, []),
+        ({"command": r"grep '\\d\x' in", "stdout": "out.txt"}, []),
+    ],
+)
+def test_a_command_line_with_paths_of_windows_is_told_at_submission(
+    task: dict[str, str], words: list[str]
+) -> None:
+    found = not_acted_on(read_terms({}, [task]), Site())
+    assert [item.what.partition(" '")[0] for item in found] == words
