@@ -1,6 +1,7 @@
 """What is not understood is reported, kept, and honoured by the awareness policy."""
 
 import pytest
+from lxml import etree
 
 from headnode.core.formats.compute_cluster_xml import CCS, DIALECTS, HPC, read_job, write_job
 from headnode.core.formats.fidelity import Awareness, Item, Kind, describe, parse_awareness
@@ -59,8 +60,12 @@ def test_what_is_kept_is_written_back() -> None:
         "<Odd>": '<Odd x="1"><Inner>t</Inner></Odd>',
     }
     text = write_job(spec, HPC)[0].decode()
-    assert 'Priorty="High" Pool="Gold" OrderBy="#3"' in text
-    assert '<Odd x="1"><Inner>t</Inner></Odd>' in text
+    assert 'Pool="Gold" OrderBy="#3"' in text  # the schema has these
+    root = etree.fromstring(text.encode())
+    properties = root.find("{*}CustomProperties")
+    assert properties is not None
+    names = [str(name.text) for name in properties.iterfind("{*}Term/{*}Name")]
+    assert names == ["headnode.kept:Priorty", "headnode.kept:<Odd>"]
     assert read_job(text)[0] == spec
 
 
@@ -133,7 +138,8 @@ def test_a_kept_element_cannot_smuggle_in_markup() -> None:
     spec = JobSpec(extensions={"<A>": '<?xml version="1.0"?><!-- x --><A/>'})
     text = write_job(spec, CCS)[0].decode()
     assert text.count("<?xml") == 1
-    assert "<A></A>" in text
+    assert "&lt;A&gt;&lt;/A&gt;" in text
+    assert read_job(text)[0].extensions == {"<A>": "<A></A>"}
 
 
 def test_a_finding_without_a_place_is_described_without_one() -> None:

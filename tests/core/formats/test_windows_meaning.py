@@ -3,10 +3,12 @@ r"""What a job means on Windows and not here is reported: no file of the name ``
 import pytest
 
 from headnode.apps.server.not_yet import Site, not_acted_on
-from headnode.core.formats.compute_cluster_xml import read_job
+from headnode.core.formats.compute_cluster_xml import CCS, HPC, HPC_2008, read_job, write_job
 from headnode.core.formats.fidelity import Awareness, Kind
 from headnode.core.formats.terms import read_terms
 from headnode.core.model.errors import BadRequest
+from headnode.core.model.job import JobSpec
+from headnode.core.model.task import TaskSpec
 
 SPACE = 'xmlns="http://schemas.microsoft.com/HPCS2008R2/scheduler/"'
 
@@ -94,3 +96,23 @@ def test_a_command_line_with_paths_of_windows_is_told_at_submission(
 ) -> None:
     found = not_acted_on(read_terms({}, [task]), Site())
     assert [item.what.partition(" '")[0] for item in found] == words
+
+
+@pytest.mark.parametrize("dialect", [CCS, HPC_2008, HPC])
+@pytest.mark.parametrize(
+    ("command", "told_of"),
+    [
+        ("grep 'a b' in", True),
+        ("echo $HOME", True),
+        ("echo `date`", True),
+        (r"echo a\ b", True),
+        ('echo "a b" > out', False),
+        ("bin/run 5", False),
+    ],
+)
+def test_quoting_for_the_shell_is_told_when_a_file_for_windows_is_written(
+    dialect: str, command: str, told_of: bool
+) -> None:
+    spec = JobSpec(minimum=1, maximum=1, tasks=(TaskSpec(command=command),))
+    report = write_job(spec, dialect)[1]
+    assert ["cmd.exe" in item.what for item in report] == [True] * told_of

@@ -28,6 +28,7 @@ _JOINED = re.compile(r"(?<!&)&(?!&)")
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'|[0-9]?>&[0-9-]|&>")
 _VARIABLE = re.compile(r"%([A-Za-z_][A-Za-z0-9_().]*)%")
 _CMD = re.compile(r"\s*\"?(cmd|cmd\.exe|powershell|powershell\.exe)\"?(?:\s|\Z)", re.IGNORECASE)
+_SHELL_QUOTING = re.compile(r"'|\$[({A-Za-z_]|`|\\[\s\"'$]")
 _WINDOWS_VARIABLES = frozenset(
     """
     ALLUSERSPROFILE APPDATA CD COMMONPROGRAMFILES COMMONPROGRAMFILES(X86) COMPUTERNAME COMSPEC DATE ERRORLEVEL
@@ -99,3 +100,13 @@ def items(spec: JobSpec, *, cmd: bool = False) -> Iterator[Item]:
     for number, task in enumerate(spec.tasks, 1):
         for finding in task_findings(task, spec.environment, cmd=cmd):
             yield Item(finding.kind, f"Task {number}", finding.what)
+
+
+def shell_quoting(command: str) -> str:
+    """Return what cmd.exe would read differently in a command line for /bin/sh; "" for nothing.
+
+    >>> shell_quoting("echo 'a b'"), shell_quoting('echo "a b"')
+    ("'", '')
+    """
+    found = _SHELL_QUOTING.search(command)
+    return found[0][:1] if found else ""

@@ -19,6 +19,7 @@ from headnode.core.formats.compute_cluster_xml.dialects import (
     Dialect,
 )
 from headnode.core.formats.compute_cluster_xml.document import Document, parse
+from headnode.core.formats.compute_cluster_xml.extensions import take_kept
 from headnode.core.formats.compute_cluster_xml.folds import (
     Values,
     fold_ccs_job_size,
@@ -40,7 +41,7 @@ from headnode.core.formats.compute_cluster_xml.lists import (
 from headnode.core.formats.compute_cluster_xml.names import local_name, namespace_of
 from headnode.core.formats.compute_cluster_xml.scribe import Scribe
 from headnode.core.formats.compute_cluster_xml.task_rows import TASK_ROWS, TASK_SPELLINGS
-from headnode.core.formats.compute_cluster_xml.unknown import element_key, element_text
+from headnode.core.formats.compute_cluster_xml.unknown import checked_element, element_key, element_text
 from headnode.core.formats.compute_cluster_xml.writer import can_say
 from headnode.core.formats.fidelity import Awareness, Kind, Report, honour
 from headnode.core.formats.nearest import nearest
@@ -162,6 +163,8 @@ class _Reader:
         if name in _PAIRS:
             field, item = _PAIRS[name]
             pairs = read_pairs(child, item, found.where, self._scribe)
+            if field == "properties":
+                pairs = self._without_kept(found, child, pairs)
             found.values[field] = found.values[field] | pairs if field in found.values else pairs
             return
         meant = nearest(name, (*_PAIRS, "Tasks", "Dependencies"))
@@ -173,6 +176,15 @@ class _Reader:
         found.keep(key, element_text(child, [own] if own else []))
         what = f"element {name!r} is not known: kept, without effect{hint}"
         self._scribe.add(Kind.NOT_SUPPORTED, found.where, what, child)
+
+    def _without_kept(self, found: Found, child: etree._Element, pairs: dict[str, str]) -> dict[str, str]:
+        """Put what was kept among the terms back into the extensions; return the user's own terms."""
+        own, kept = take_kept(pairs)
+        for name, text in kept.items():
+            if not name.startswith("<") or checked_element(text) is not None:
+                found.keep(name, text)
+                self._scribe.add(Kind.NOTE, found.where, f"{name!r} was kept, without effect", child)
+        return own
 
     def _dialect(self, job: Found) -> tuple[Dialect, str]:
         """Return the dialect whose defaults count, and the name of the one that is spoken."""

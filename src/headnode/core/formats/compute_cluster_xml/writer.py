@@ -28,6 +28,7 @@ from headnode.core.formats.compute_cluster_xml.task_rows import TASK_ROWS, TASK_
 from headnode.core.formats.fidelity import Item, Kind, Report, losses
 from headnode.core.formats.live_jobs import Live
 from headnode.core.formats.needs_in_fields import task_with_plain_fields, unsaid_needs, with_plain_fields
+from headnode.core.formats.windows import shell_quoting
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import GroupEdge, JobSpec, UnitType
 from headnode.core.model.node_needs import NodeNeeds
@@ -93,7 +94,10 @@ class _Writer:
     def _extend(
         self, element: Element, extensions: Mapping[str, str], spellings: Mapping[str, Row], where: str
     ) -> None:
-        write_extensions(element, extensions, spellings, lambda kind, what: self._tell(kind, where, what))
+        name = self._dialect.name
+        write_extensions(
+            element, extensions, spellings, name, lambda kind, what: self._tell(kind, where, what)
+        )
 
     def _job_attributes(self, spec: JobSpec) -> dict[str, str]:
         name = self._dialect.name
@@ -206,6 +210,9 @@ class _Writer:
             group = root_group(spec, self._for_filter)
             values |= task_values(task, self._for_filter, number, group, unit)
         attributes = self._attributes(values, TASK_ROWS, where, _TASK_DEFAULTS, TASK_FIELDS)
+        if sign := shell_quoting(task.command):
+            what = f"CommandLine: {sign} is for /bin/sh, which Headnode uses; cmd.exe reads it as it stands"
+            self._tell(Kind.NOTE, where, what)
         element = Element("Task", attributes, self._task_children(task, inherited, where))
         self._extend(element, task.extensions, TASK_SPELLINGS, where)
         yield element
