@@ -62,6 +62,7 @@ def test_commands_that_cmd_runs_one_after_the_other_are_told() -> None:
         'CommandLine="x" StdOutFilePath="out.%CCP_JOBID%.txt" WorkDirectory="/data/run"',
         'CommandLine="date +%H:%M:%S"',
         'CommandLine="scp file host:/data"',
+        "CommandLine=\"printf '%d\\n' 1 > x.txt\"",
     ],
 )
 def test_what_means_the_same_here_is_not_reported(task: str) -> None:

@@ -22,8 +22,10 @@ PATHS: Mapping[str, str] = {
 
 _ABSOLUTE = re.compile(r"(?:\A|/)\\\\[A-Za-z0-9_.$-]{2,}\\|\A[A-Za-z]:[\\/]|/[A-Za-z]:\\")
 """``\\\\server\\share``, ``C:\\`` and ``C:/``; also below the directory where a submitter stands."""
-_IN_COMMAND = re.compile(r"(?:^|[\s\"'=,;])((?:\\\\[A-Za-z0-9_.$-]{2,}\\|[A-Za-z]:\\)[^\s\"']*)")
-_RELATIVE = re.compile(r"[A-Za-z0-9_.%-]+\\[A-Za-z0-9_.][^\s\"']*")  # bin\prog
+_IN_COMMAND = re.compile(
+    r"(?:^|[\s\"'=,;])((?:\\\\[A-Za-z0-9_.$-]{2,}\\|[A-Za-z]:\\[A-Za-z0-9_.]{2})[^\s\"']*)"
+)
+_RELATIVE = re.compile(r"\s*\"?([A-Za-z0-9_.%-]+\\[A-Za-z0-9_.][^\s\"']*)")  # the program bin\prog
 _JOINED = re.compile(r"(?<!&)&(?!&)")
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'|[0-9]?>&[0-9-]|&>")
 _VARIABLE = re.compile(r"%([A-Za-z_][A-Za-z0-9_().]*)%")
@@ -56,7 +58,7 @@ def task_findings(task: TaskSpec, job_environment: Mapping[str, str], *, cmd: bo
             yield Finding(field, Kind.NOT_SUPPORTED, _path(called, text))
     command = task.command
     if "\\" in command:
-        found = _IN_COMMAND.search(command) or (_RELATIVE.search(command) if cmd else None)
+        found = _IN_COMMAND.search(command) or (_RELATIVE.match(command) if cmd else None)
         if found:
             path = found[found.re.groups]
             yield Finding("command", Kind.NOT_SUPPORTED, _path("command line", path))
