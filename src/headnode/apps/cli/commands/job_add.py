@@ -36,12 +36,12 @@ def _from_file(job: int, path: str, asked: "Asked", client: "Client", out: "Outp
     from headnode.apps.cli.command import EVERYWHERE
     from headnode.apps.cli.job_files import read_job_file
 
-    anyway = {"taskfile", *(option.name for option in EVERYWHERE)}
+    anyway = {"taskfile", KEY.name, *(option.name for option in EVERYWHERE)}
     others = [name for name in asked.options if name not in anyway]
     if len(asked.words) > 1 or others:
         what = asked.words[1] if len(asked.words) > 1 else f"option {others[0]!r}"
         raise usage(f"a task file was given, and {what} too", "give one of them")
-    answer = client.ask("add_tasks", job=job, jobfile=read_job_file(path))
+    answer = client.ask("add_tasks", job=job, jobfile=read_job_file(path), idempotency=asked.text(KEY.name))
     return _tell_added(job, answer, out)
 
 
