@@ -1,6 +1,5 @@
 """Writing back what was kept without being understood."""
 
-import json
 from collections.abc import Callable, Mapping
 
 from lxml import etree
@@ -76,17 +75,18 @@ def _add_terms(element: Element, terms: Mapping[str, str]) -> None:
 
 def _quoted(text: str) -> str:
     """Return a value that is read back as it was: blanks at its ends and control characters do not count."""
-    return text if text.strip() == text == possible(text) and text[:1] != '"' else json.dumps(text)
+    if text.strip() == text == possible(text) and text[:1] != '"':
+        return text
+    return f'"{text.encode("unicode_escape").decode()}"'
 
 
 def _unquoted(text: str) -> str:
-    if not text.startswith('"'):
+    if len(text) < 2 or text[0] != '"' or text[-1] != '"':
         return text
     try:
-        found = json.loads(text)
-    except ValueError:
+        return text[1:-1].encode("ascii").decode("unicode_escape")
+    except UnicodeError:  # not written by `_quoted`
         return text
-    return found if isinstance(found, str) else text
 
 
 def _in_schema(key: str, spellings: Mapping[str, Row], dialect: str) -> bool:
