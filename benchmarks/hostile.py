@@ -81,6 +81,11 @@ KINDS: dict[str, Kind] = {
     "15 of 16 MB": (Target.local, (16 << 20).to_bytes(4, "big") + bytes(15 << 20), False),
     "half requests of strangers": (Target.tls, (4000).to_bytes(4, "big") + bytes(3000), False),
     "pipelined lists": (Target.local, request(do="jobs", limit=1000) * 100, True),
+    "pipelined checks": (
+        Target.local,
+        request(do="check_job", terms={"numprocessors": "1-2"}, tasks=[{"command": "true"}] * 100) * 100,
+        True,
+    ),
     "lists that nobody reads": (Target.local, request(do="jobs", limit=1000) * 1000, False),
     "deep MessagePack": (Target.tls, framed(b"\x91" * 100_000), True),
     "deep JSON": (Target.local, framed(b'{"do": "ping", "x": ' + b"[" * 1_000_000), True),
@@ -193,10 +198,11 @@ def free_address() -> str:
 
 def clean(here: Head) -> None:
     """Cancel the jobs that an attack has left."""
-    while jobs := here.client.ask("jobs", states=["active"], limit=1000)["jobs"]:
+    while jobs := here.client.ask("jobs", states=["queued"], limit=1000)["jobs"]:
         for job in jobs:
             here.client.ask("cancel_job", job=job["id"], force=True)
-        time.sleep(0.1)
+    for job in here.client.ask("jobs", states=["active"], limit=1000)["jobs"]:
+        here.client.ask("cancel_job", job=job["id"], force=True)
 
 
 def main() -> int:

@@ -9,7 +9,7 @@ from headnode.core.lifecycle.records import SMALL
 from headnode.core.model.quantities import JobId
 
 _FEW = 100  # briefs of jobs that are over, among those that are kept
-_PROGRESS = 50  # bytes that the progress of a task takes in the record of a job that is over
+_PROGRESS = 100  # bytes that count for the progress of a task of a job that is over: it is slow to read
 
 
 class Briefs:

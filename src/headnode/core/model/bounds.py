@@ -88,7 +88,7 @@ SMALL_REQUEST = Bound("a request that counts as small", 64 * 1024, "bytes", "not
 ANSWERS = Bound("answers that a user has not read", 8 * MB, "bytes", "further requests of the user wait")
 PAGE = Bound("jobs on one page of a list", 1000, "jobs", "others are answered between pages")
 PAGE_BYTES = Bound(
-    "descriptions that are read for one page of a list", 4 * MB, "bytes, encoded", "then the page ends"
+    "descriptions that are read for one page of a list", 2 * MB, "bytes, encoded", "then the page ends"
 )
 TASK_PAGE = Bound("tasks, or instances of one, on a page of a list", 2000, "tasks", "as jobs on a page")
 TASK_COMMAND = Bound("a command line in a list of tasks", 4096, "characters", "cut; a task shows all of it")
