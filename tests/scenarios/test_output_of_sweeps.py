@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from cli_scripted_head import ScriptedHead, hn, job, task
 
@@ -89,6 +90,35 @@ def test_nothing_is_read_twice_and_no_more_than_a_page_is_asked_for_at_once(tmp_
         said = hn("task", "output", "12", "--follow", state=tmp_path)
     assert (said.stdout, said.stderr, said.returncode) == ("x\nx\nx\n", "", 0)
     assert sum(request["do"] == "output" for request in head.asked) == 3
+
+
+def test_following_asks_only_for_instances_that_are_not_printed(tmp_path: Path) -> None:
+    states, asked = iter(["Running", "Running", "Finished"]), []
+    over = {1, 3, 4}  # the second goes on for longer
+
+    def tasks(request: dict[str, Any]) -> dict[str, Any]:
+        if "expand" not in request:
+            return {"tasks": [task(1, "Running", kind="sweep", instances=SWEEP)], "more": None}
+        asked.append((request["after"], request["limit"]))
+        found = [
+            task(1, "Finished" if number in over else "Running", instance=number)
+            for number in range(request["after"] + 1, 5)
+        ]
+        return {"tasks": found[: request["limit"]], "more": None}
+
+    out = tmp_path / "out"
+    out.write_text("x\n")
+    script = {
+        "tasks": tasks,
+        "output": {"standard_output": str(out), "captured": True, "kept": str(out), "state": "running"},
+        "read_output": lambda request: {"data": "" if request["offset"] else "eAo=", "size": 2},
+        "job": lambda _: {"job": job(12, next(states))},
+    }
+    with ScriptedHead(tmp_path, script):
+        said = hn("task", "output", "12", "--follow", state=tmp_path)
+    assert (said.stdout, said.stderr, said.returncode) == ("x\n" * 4, "", 0)
+    assert asked[0] == (0, 500)
+    assert asked[1:3] == [(1, 1), (4, 500)]  # the second alone, and what is new
 
 
 def test_what_has_not_begun_is_told_and_not_taken_for_no_output(tmp_path: Path) -> None:

@@ -1,21 +1,24 @@
 """What all instances of a job or of a sweep have printed: in order, or as they print it.
 
-Memory:  a page of instances at a time; of those that run, where each was read up to.
+Memory:  a page of instances; of those that run, where each was read up to; what is printed, as intervals.
 """
 
 import time
+from types import MappingProxyType
 
 from headnode.apps.cli.task_files import source_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
     from headnode.apps.cli.output import Output
     from headnode.apps.client.client import Client
+    from headnode.core.model.ranges import Ranges
 
     Address = tuple[int, int, int | None]  # job, task, instance
+    Begun = tuple[Address, str]  # an instance, and its state
     Task = dict[str, Any]  # a task object of the local protocol
 
 PAGE = 500  # tasks or instances
@@ -53,42 +56,49 @@ class WholeOutput:
 
     def follow(self) -> None:
         """Print what comes, until the job is over, or all instances of the task are."""
+        from headnode.core.model.ranges import Ranges
+
         read: dict[Address, int] = {}  # of those that are not over, up to where
-        over: dict[int, set[int]] = {}  # by task, the instances that are printed up to their end
-        below: dict[int, int] = {}  # by task, the number up to which all are
+        printed: dict[int, Ranges] = {}  # by task, the instances that are printed up to their end
         while True:
+            began = time.monotonic()
             done = self._is_over()  # asked before reading: nothing is written after it said yes
-            for address, state in self._begun(below):
-                _, task, instance = address
-                if (instance or 1) in over.setdefault(task, set()):
-                    continue
+            for address, state in self._begun(printed):
                 read[address] = self._print_from(address, read.get(address, 0))
                 if state in OVER:
-                    over[task].add(instance or 1)
+                    printed.setdefault(address[1], Ranges()).add(address[2] or 1)
                     del read[address]
-            for task, numbers in over.items():
-                while below.get(task, 0) + 1 in numbers:
-                    below[task] = below.get(task, 0) + 1
-                    numbers.remove(below[task])
             if done:
                 return
-            time.sleep(PAUSE)
+            time.sleep(max(PAUSE, time.monotonic() - began))  # a large job is looked at less often
 
     def _is_over(self) -> bool:
         if self._task is None:
             return self._client.ask("job", job=self._job)["job"]["state"] in OVER
         return self._client.ask("task", job=self._job, task=self._task)["task"]["state"] in OVER
 
-    def _begun(self, below: "dict[int, int] | None" = None) -> "Iterator[tuple[Address, str]]":
-        """Yield the instances that have begun, in order; of each task only those above the number `below`."""
+    def _begun(self, printed: "Mapping[int, Ranges]" = MappingProxyType({})) -> "Iterator[Begun]":
+        """Yield the instances that have begun, in order; those of `printed` are not even asked for."""
         for task in self._tasks():
-            after = (below or {}).get(task["task"], 0)
+            spans = list(printed[task["task"]].spans()) if task["task"] in printed else []
             if not task.get("instances"):
-                if task["state"] in BEGUN and not after:
+                if task["state"] in BEGUN and not spans:
                     yield (self._job, task["task"], None), task["state"]
                 continue
-            for each in self._pages(expand=task["task"], after=after, states=BEGUN):
-                yield (self._job, task["task"], each["instance"]), each["state"]
+            before = [0, *(last for _, last in spans)]
+            behind = [*(first for first, _ in spans), None]
+            for after, end in zip(before, behind, strict=True):
+                yield from self._between(task["task"], after, end)
+
+    def _between(self, task: int, after: int, end: int | None) -> "Iterator[Begun]":
+        """Yield the instances that have begun with numbers above `after`, and below `end` if there is one."""
+        if end == after + 1:
+            return
+        limit = PAGE if end is None else min(PAGE, end - after - 1)
+        for each in self._pages(expand=task, after=after, states=BEGUN, limit=limit):
+            if end is not None and each["instance"] >= end:
+                return
+            yield (self._job, task, each["instance"]), each["state"]
 
     def _tasks(self) -> "Iterator[Task]":
         if self._task is None:
@@ -96,9 +106,9 @@ class WholeOutput:
         else:
             yield self._client.ask("task", job=self._job, task=self._task)["task"]
 
-    def _pages(self, after: int | None, **fields: "Any") -> "Iterator[Task]":
+    def _pages(self, after: int | None, limit: int = PAGE, **fields: "Any") -> "Iterator[Task]":
         while after is not None:
-            answer = self._client.ask("tasks", job=self._job, limit=PAGE, after=after, **fields)
+            answer = self._client.ask("tasks", job=self._job, limit=limit, after=after, **fields)
             yield from answer["tasks"]
             after = answer["more"]
 
