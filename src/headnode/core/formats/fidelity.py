@@ -3,7 +3,7 @@
 Source: SSS 3.1.0, awarenessPolicy, which Headnode honours for every dialect.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from enum import StrEnum
 
 import msgspec
@@ -98,3 +98,12 @@ def describe(item: Item) -> str:
     """
     place = f"line {item.line}, column {item.column}: " if item.line else ""
     return f"{place}{item.where}: {item.what}"
+
+
+def lost_fields(spec: msgspec.Struct, defaults: msgspec.Struct, written: Set[str]) -> list[str]:
+    """Return the fields that are set and that a writer does not know, such as new ones."""
+    return [
+        field
+        for field in spec.__struct_fields__
+        if field not in written and getattr(spec, field) != getattr(defaults, field, None)
+    ]

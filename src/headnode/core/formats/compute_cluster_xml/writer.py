@@ -101,11 +101,7 @@ class _Writer:
 
     def _job_attributes(self, spec: JobSpec) -> dict[str, str]:
         name = self._dialect.name
-        values = (
-            _fields(spec, _JOB_DEFAULTS)
-            | unfold_job(spec)
-            | live_job(self._live, name, self._dialect.version)
-        )
+        values = _fields(spec) | unfold_job(spec) | live_job(self._live, name, self._dialect.version)
         if name == CCS:
             self._tell_ccs_size(spec)
             minimum, maximum = size_now(spec)
@@ -149,8 +145,9 @@ class _Writer:
             said.add(row.field)
             if value != getattr(defaults, row.field, _NOTHING):
                 self._tell_unsaid(row.hpc or row.ccs, where)
-        for field in defaults.__struct_fields__:
-            if field in values and field not in said and values[field] != getattr(defaults, field):
+        for field, value in values.items():
+            unsaid = "." not in field and field not in said
+            if unsaid and value != getattr(defaults, field, None):
                 self._tell_unsaid(field, where)
         return attributes
 
@@ -204,7 +201,7 @@ class _Writer:
             return
         name = self._dialect.name
         unit = UnitType.PROCESSOR if name == CCS else spec.unit
-        values = _fields(task, _TASK_DEFAULTS) | unfold_task(task, unit)
+        values = _fields(task) | unfold_task(task, unit)
         values |= live_task(self._live, number, name, self._dialect.version)
         if self._for_filter is not None:
             group = root_group(spec, self._for_filter)
@@ -259,10 +256,10 @@ _NOTHING = object()
 """Not the value of any field."""
 
 
-def _fields(spec: JobSpec | TaskSpec, defaults: JobSpec | TaskSpec) -> Values:
+def _fields(spec: JobSpec | TaskSpec) -> Values:
     """Return the plain fields of `spec`."""
     left_out = (*_FOLDED, *_CHILDREN)
-    return {field: getattr(spec, field) for field in defaults.__struct_fields__ if field not in left_out}
+    return {field: getattr(spec, field) for field in spec.__struct_fields__ if field not in left_out}
 
 
 def _reads_back(read: Any, text: str, value: Any) -> bool:

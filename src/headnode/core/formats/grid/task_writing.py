@@ -6,7 +6,7 @@ Source: grid, "Attributes of task descriptions".
 import re
 from typing import Any
 
-from headnode.core.formats.fidelity import Kind
+from headnode.core.formats.fidelity import Kind, lost_fields
 from headnode.core.formats.grid.command_lines import SHELL, split
 from headnode.core.formats.grid.keys import TASK_ROWS
 from headnode.core.formats.grid.losses import Losses
@@ -18,11 +18,11 @@ from headnode.core.model.job import JobSpec, UnitType
 from headnode.core.model.task import Distribution, TaskSpec
 
 Found = dict[str, Any]
-_SAID = (
+_SAID = {
     *("name", "command", "kind", "minimum", "maximum", "standard_input", "standard_output", "standard_error"),
     *("required_nodes", "depends_on", "start", "end", "increment", "valid_exit_codes", "environment"),
     *("properties", "extensions", "group", "needs", "distribution", "private_directory"),
-)
+}
 _DEFAULTS = TaskSpec()
 _ONE_NODE = Distribution(nodes=1)
 _EXPANDED = re.compile(r"%[A-Za-z_][A-Za-z0-9_.()]*%|\$\{?[A-Za-z_]")
@@ -60,9 +60,8 @@ class DefinitionWriter:
         self._losses.add(kind, where, what)
 
     def _tell_unsaid(self, task: TaskSpec, where: str) -> None:
-        for field in task.__struct_fields__:
-            if field not in _SAID and getattr(task, field) != getattr(_DEFAULTS, field):
-                self._tell(Kind.NOT_SUPPORTED, where, f"{field}: a grid task has no such thing")
+        for field in lost_fields(task, _DEFAULTS, _SAID):
+            self._tell(Kind.NOT_SUPPORTED, where, f"{field}: a grid task has no such thing")
 
     def _program(self, task: TaskSpec, kept: Found, where: str) -> Found:
         words, parallel, lost = split(task.command, task.minimum)

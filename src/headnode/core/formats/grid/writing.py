@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from headnode.core.formats.fidelity import Kind, Report
+from headnode.core.formats.fidelity import Kind, Report, lost_fields
 from headnode.core.formats.grid.expanding import GridTask, called, grid_tasks
 from headnode.core.formats.grid.graph import connects
 from headnode.core.formats.grid.keys import ITEM_ROWS, JOB_ROWS, TASK_ROWS
@@ -25,12 +25,19 @@ Found = dict[str, Any]
 DIALECTS = {JOB: "grid job description", TASK: "grid task description"}
 """The dialects by the names that jobs and commands give them."""
 
-_SAID = (
+_SAID = {
     *("name", "requested_nodes", "minimum_memory", "minimum_processors_per_node", "single_node", "unit"),
     *("valid_exit_codes", "environment", "tasks", "group_edges", "properties", "extensions", "dialect"),
     *("fail_on_task_failure", "fail_dependent_tasks", "needs", "template"),
-)
+}
 _DEFAULTS = JobSpec()
+_IN_TASKS = {
+    "environment": "it is said of each task",
+    "valid_exit_codes": "they are said of each task",
+    "group_edges": "tasks wait for tasks (children)",
+    "fail_dependent_tasks": "a task whose parent failed never runs",
+}
+"""Fields of a job that the tasks of a grid job say, and how."""
 
 
 def write_job(spec: JobSpec, dialect: str = JOB) -> tuple[bytes, Report]:
@@ -124,9 +131,13 @@ class _Writer:
         return name
 
     def _tell_unsaid(self) -> None:
-        for field in self._spec.__struct_fields__:
-            if field not in _SAID and getattr(self._spec, field) != getattr(_DEFAULTS, field):
-                self.losses.add(Kind.NOT_SUPPORTED, "job", f"{field}: a grid job has no such thing")
+        for field in lost_fields(self._spec, _DEFAULTS, _SAID):
+            self.losses.add(Kind.NOT_SUPPORTED, "job", f"{field}: a grid job has no such thing")
+        for field, how in _IN_TASKS.items():
+            if getattr(self._spec, field) != getattr(_DEFAULTS, field):
+                self.losses.add(Kind.TRANSLATED, "job", f"{field}: {how}")
+        if any(task.group is not None for task in self._spec.tasks):
+            self.losses.add(Kind.TRANSLATED, "job", "group: groups of tasks wait task by task (children)")
         several = len(self._spec.tasks) > 1 or any(task.instances > 1 for task in self._spec.tasks)
         if several and not self._spec.fail_on_task_failure:
             what = "fail_on_task_failure: the first failed task always fails a grid job"

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from headnode.core.formats.fidelity import Item, Kind, Report
+from headnode.core.formats.fidelity import Item, Kind, Report, lost_fields
 from headnode.core.formats.links import Link
 from headnode.core.formats.native_form.alternatives import alternative_table, fits_alone
 from headnode.core.formats.native_form.job_links import named
@@ -35,11 +35,32 @@ _JOB_DEFAULTS, _TASK_DEFAULTS = JobSpec(), TaskSpec()
 
 
 def write_job(spec: JobSpec, form: str = TOML) -> tuple[bytes, Report]:
-    """Write a job in the native form.  The report is empty: the form can say everything.
+    """Write a job in the native form.  The report is empty as long as every field has a key.
 
     Raises:  BadRequest ``dialect`` when there is no such form, ``not-unicode``.
     """
-    return _written(job_document(spec), form), ()
+    return _written(job_document(spec), form), _lost(spec)
+
+
+_WRITTEN_OF_JOB = {"unit", "tasks", ALTERNATIVES} | {
+    field.partition(".")[0] for row in JOB_ROWS.values() for field in row.filled
+}
+_WRITTEN_OF_TASK = {field.partition(".")[0] for row in TASK_ROWS.values() for field in row.filled}
+
+
+def _lost(spec: JobSpec) -> Report:
+    """Return the fields of a job and of its tasks that no key says."""
+    wheres: list[tuple[str, JobSpec | TaskSpec, JobSpec | TaskSpec, set[str]]]
+    wheres = [("job", spec, _JOB_DEFAULTS, _WRITTEN_OF_JOB)]
+    wheres += [
+        (f"task {number}", task, _TASK_DEFAULTS, _WRITTEN_OF_TASK)
+        for number, task in enumerate(spec.tasks, 1)
+    ]
+    return tuple(
+        Item(Kind.NOT_SUPPORTED, where, f"{field}: no key says it")
+        for where, one, defaults, written in wheres
+        for field in lost_fields(one, defaults, written)
+    )
 
 
 def write_jobs(jobs: Sequence[JobSpec], links: Sequence[Link] = (), form: str = TOML) -> tuple[bytes, Report]:

@@ -3,15 +3,32 @@
 Source: SSS 3.1.0, which has no words for these.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 
-from headnode.core.formats.fidelity import Kind
+from headnode.core.formats.fidelity import Kind, lost_fields
 from headnode.core.formats.sss.meaning.findings import Findings
 from headnode.core.model.job import JobSpec
 from headnode.core.model.task import TaskSpec
 
-UNSAID_OF_JOB: Mapping[str, str] = {
-    "exclusive": "other jobs may share the nodes",
+SAID_OF_JOB = frozenset(
+    """name description job_group project template priority unit minimum maximum single_node run_time
+    licences node_groups node_group_op requested_nodes excluded_nodes minimum_memory maximum_memory
+    minimum_processors_per_node held needs together alternatives parents after_failure after_exit
+    after_start named_parents hold_until holds end_by reservation suspendable interactive resource_limits
+    notify_on_start notify_on_completion email run_as environment tasks properties extensions
+    dialect""".split()  # noqa: SIM905
+)
+"""Fields of a job that are written, or whose writers tell what is lost; every other one is lost."""
+
+SAID_OF_TASK = frozenset(
+    """name command kind minimum maximum run_time rerunnable standard_input standard_output standard_error
+    append_output append_error work_directory required_nodes node_group needs distribution start end increment
+    resource_limits environment properties extensions""".split()  # noqa: SIM905
+)
+"""The same of a task."""
+
+_INSTEAD: Mapping[str, str] = {
+    "exclusive": "others may share the node",
     "run_until_canceled": "the job ends with its tasks",
     "preemptable": "jobs of higher priority may be given what it holds",
     "order_by": "nodes are taken in any order",
@@ -22,40 +39,34 @@ UNSAID_OF_JOB: Mapping[str, str] = {
     "task_retry_limit": "failed tasks are not run again",
     "valid_exit_codes": "only 0 is success",
     "group_edges": "all tasks start together; write jobs of a job group with dependencies",
-}
-"""Fields of a job without a word in SSS, and what happens instead."""
-
-UNSAID_OF_TASK: Mapping[str, str] = {
-    "exclusive": "other tasks may share the node",
     "depends_on": "all tasks start together; write jobs of a job group with dependencies",
     "group": "all tasks start together",
-    "valid_exit_codes": "only 0 is success",
     "private_directory": "the task starts in its work directory",
     "fail_job_on_failure": "what a failed task means is not said",
     "fail_job_count": "what failed tasks mean is not said",
 }
-"""Fields of a task without a word in SSS, and what happens instead."""
+"""What happens instead, of the fields whose loss is not plain."""
 
 _JOB, _TASK = JobSpec(), TaskSpec()
 
 
 def tell_losses(spec: JobSpec, findings: Findings) -> None:
-    """Tell of the fields of a job and of its tasks that SSS has no words for."""
-    _tell("job", spec, _JOB, UNSAID_OF_JOB, findings)
+    """Tell of the fields of a job and of its tasks that are not written."""
+    _tell("job", spec, _JOB, SAID_OF_JOB, findings)
     for number, task in enumerate(spec.tasks, 1):
-        _tell(f"task {number}", task, _TASK, UNSAID_OF_TASK, findings)
+        _tell(f"task {number}", task, _TASK, SAID_OF_TASK, findings)
 
 
 def _tell(
     where: str,
     spec: JobSpec | TaskSpec,
     defaults: JobSpec | TaskSpec,
-    rows: Mapping[str, str],
+    said: Set[str],
     findings: Findings,
 ) -> None:
-    for field, instead in rows.items():
-        if getattr(spec, field) != getattr(defaults, field):
-            findings.add(Kind.NOT_SUPPORTED, where, f"{field}: SSS has no word for it; {instead}")
+    for field in lost_fields(spec, defaults, said):
+        instead = f"; {_INSTEAD[field]}" if field in _INSTEAD else ""
+        findings.add(Kind.NOT_SUPPORTED, where, f"{field}: SSS has no word for it{instead}")
 
 
 class Texts:
