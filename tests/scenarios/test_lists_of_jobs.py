@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_scripted_head import ScriptedHead, hn, job
 from test_local_socket import Peer, Scene, run
 
 from headnode.apps.server import conversation, job_lists
@@ -96,3 +97,16 @@ def test_who_watches_a_queued_job_hears_again_why_and_until_when_it_waits(
             assert all("expected" in job and job["pending_reason"] for job in told[-1]["jobs"])
 
     run(tmp_path, story)
+
+
+def test_more_jobs_than_a_page_holds_are_fetched_page_by_page(tmp_path: Path) -> None:
+    def jobs(request: dict[str, Any]) -> dict[str, Any]:
+        first = request.get("before", 2501) - 1
+        page = [job(number) for number in range(first, max(0, first - min(request["limit"], 1000)), -1)]
+        last = page[-1]["id"] if page else 1
+        return {"jobs": page, "more": last if last > 1 else None, "total": 2500}
+
+    with ScriptedHead(tmp_path, {"jobs": jobs}) as head:
+        said = hn("job", "list", "--all", "--limit", "2200", "--quiet", state=tmp_path)
+    assert [int(number) for number in said.stdout.split()] == list(range(2500, 300, -1))
+    assert [request["limit"] for request in head.asked] == [2200, 1200, 200]

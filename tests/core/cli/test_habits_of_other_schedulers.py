@@ -9,6 +9,7 @@ from headnode.apps.cli.commands import job_add, job_list, job_submit
 from headnode.apps.cli.described import job_terms, only_task_terms, task_terms
 from headnode.apps.cli.options import Asked, read_arguments
 from headnode.apps.cli.output import TableOutput
+from headnode.apps.cli.words import states
 from headnode.apps.client.client import Client
 from headnode.core.formats.terms import read_terms
 from headnode.core.model.errors import BadRequest, Unavailable
@@ -135,6 +136,11 @@ def test_an_option_of_another_scheduler_is_refused_with_ours(typed: str, advice:
     with pytest.raises(BadRequest) as refused:
         submit(f"{typed}=1" if typed.startswith("--") else typed, "true")
     assert advice in refused.value.fix
+
+
+def test_states_are_known_by_the_short_forms_of_squeue() -> None:
+    assert states("PD,R,S") == ["Queued", "Running", "Suspended"]
+    assert states("cd,F,ca,PENDING") == ["Finished", "Failed", "Canceled", "Queued"]
 
 
 def test_advice_names_only_options_that_the_command_has() -> None:

@@ -12,6 +12,13 @@ _SAID_ELSEWHERE = {
     "notsubmitted": "Configuring",
     "cancelled": "Canceled",
     "completed": "Finished",
+    "pending": "Queued",
+    "pd": "Queued",  # these are the short forms of squeue
+    "r": "Running",
+    "s": "Suspended",
+    "cd": "Finished",
+    "f": "Failed",
+    "ca": "Canceled",
 }
 NODE_STATES = ("Pending", "Ready", "Paused", "Draining", "Drained", "Unreachable")
 _NODE_STATES_ELSEWHERE = {"online": "Ready", "offline": "Drained"}

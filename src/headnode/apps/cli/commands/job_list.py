@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 PAGE = 100  # jobs
 MOST_SORTED = 10_000  # jobs that are fetched to be sorted
+LONGEST_PAGE = 1000  # jobs that a head gives at once
 LIVING = ["Queued", "Running", "Suspended"]
 ORDERS = ("id", "name", "user", "state", "priority", "submitted", "start", "ended", "elapsed")
 _PAST = ("since", "until", "group")  # with these, jobs of all states are listed
@@ -79,7 +80,11 @@ def _fetched(asked: "Asked", client: "Client", limit: int) -> "Answer":
         "until": until,
     }
     most = MOST_SORTED if order else limit
-    piecewise = order or any(wish[name] is not None for name in ("name", "project", "since", "until"))
+    piecewise = (
+        order
+        or limit > LONGEST_PAGE
+        or any(wish[name] is not None for name in ("name", "project", "since", "until"))
+    )
     answer = client.ask("jobs", before=asked.number("before"), limit=most, **wish)
     while piecewise and answer["more"] is not None and len(answer["jobs"]) < most:
         further = client.ask("jobs", before=answer["more"], limit=most - len(answer["jobs"]), **wish)
