@@ -50,6 +50,15 @@ class Finding(NamedTuple):
     what: str
 
 
+def may_have_findings(task: TaskSpec) -> bool:
+    """Return False for most tasks that `task_findings` has nothing to say of; it costs little."""
+    command = task.command
+    paths = task.work_directory + task.standard_input + task.standard_output + task.standard_error
+    if "\\" in paths or ":" in paths or "%" in paths or "\\" in command or "%" in command or "&" in command:
+        return True
+    return command[:1] in 'cCpP" ' and _CMD.match(command) is not None
+
+
 def task_findings(task: TaskSpec, job_environment: Mapping[str, str], *, cmd: bool) -> Iterator[Finding]:
     """Yield what a task means on Windows only; `cmd`: its command line was written for cmd.exe."""
     for field, called in PATHS.items():

@@ -1,5 +1,6 @@
 """Writing back what was kept without being understood."""
 
+import re
 from collections.abc import Callable, Mapping
 
 from lxml import etree
@@ -13,6 +14,9 @@ from headnode.core.formats.fidelity import Kind
 
 MARK = "headnode.kept:"
 """How the names of terms begin that hold what was kept."""
+_UNSAFE = re.compile(r"[^!-~]|&")
+_LAST_CHARACTER = 0x10FFFF
+_CODED = re.compile(r"&([0-9a-f]{1,6});")
 _OVERRIDING = ("OrderBy", "JobType")  # names we write ourselves, but not every value of them
 _RESERVED = (*BY_NAMESPACE, XSI, "http://www.w3.org/2000/xmlns/")
 
@@ -77,16 +81,13 @@ def _quoted(text: str) -> str:
     """Return a value that is read back as it was: blanks at its ends and control characters do not count."""
     if text.strip() == text == possible(text) and text[:1] != '"':
         return text
-    return f'"{text.encode("unicode_escape").decode()}"'
+    return f'"{_UNSAFE.sub(lambda found: f"&{ord(found[0]):x};", text)}"'
 
 
 def _unquoted(text: str) -> str:
     if len(text) < 2 or text[0] != '"' or text[-1] != '"':
         return text
-    try:
-        return text[1:-1].encode("ascii").decode("unicode_escape")
-    except UnicodeError:  # not written by `_quoted`
-        return text
+    return _CODED.sub(lambda found: chr(min(int(found[1], 16), _LAST_CHARACTER)), text[1:-1])
 
 
 def _in_schema(key: str, spellings: Mapping[str, Row], dialect: str) -> bool:

@@ -45,7 +45,7 @@ from headnode.core.formats.compute_cluster_xml.unknown import checked_element, e
 from headnode.core.formats.compute_cluster_xml.writer import can_say
 from headnode.core.formats.fidelity import Awareness, Kind, Report, honour
 from headnode.core.formats.nearest import nearest
-from headnode.core.formats.windows import task_findings
+from headnode.core.formats.windows import may_have_findings, task_findings
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import GroupEdge, JobSpec, UnitType
 from headnode.core.model.task import TaskSpec
@@ -214,7 +214,8 @@ class _Reader:
             fields |= fold_job_size(job.pieces, unit, tell, least=least)
         tasks = tuple(self._task_spec(task, unit, defaults) for task in self._tasks)
         for found, task in zip(self._tasks, tasks, strict=True):
-            self._tell_windows(found, task, job.values.get("environment", {}))
+            if may_have_findings(task):
+                self._tell_windows(found, task, job.values.get("environment", {}))
         return JobSpec(**(fields | job.values), tasks=tasks, group_edges=self._edges, dialect=dialect)
 
     def _task_spec(self, task: Found, unit: UnitType, defaults: Dialect) -> TaskSpec:
