@@ -74,7 +74,7 @@ def check_bounds(spec: JobSpec) -> None:
 def _size(spec: JobSpec | TaskSpec) -> int:
     try:
         return len(_encode(spec))
-    except UnicodeEncodeError:  # half of a surrogate pair: refused by another rule, which says where it is
+    except (UnicodeEncodeError, OverflowError):  # refused by another rule, which says where it is
         return len(repr(spec))
 
 
