@@ -1,16 +1,19 @@
 """A backup is made while the head works; restored elsewhere, its nodes come back without joining again."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from joined_nodes import JoinedNode, free_address, invite, wait_for_state
 
-from heads import real_head
+from headnode.apps.client.client import Client
+from heads import PATIENCE, real_head
 
 HN = str(Path(sys.executable).with_name("hn"))
 KEYS = ("authority/authority.key", "authority/head.key")
@@ -89,3 +92,62 @@ def test_both_logs_say_that_the_certificates_of_a_head_are_others(
         assert head.log().count("does not trust") == 1
         assert "hn restore" in node.log().replace("\n", " ")
         assert node.log().count("not trusted") == 1  # though it dials again and again
+
+
+def transcript() -> list[tuple[str, str]]:
+    """Return the commands of the administrators' page about backups, each with what it prints."""
+    page = (Path(__file__).parents[2] / "docs" / "administrators.md").read_text()
+    block = page.partition("## Backups")[2].partition("```console\n")[2].partition("```")[0]
+    steps = [step.partition("\n") for step in block.removeprefix("$ ").split("\n$ ")]
+    return [(command, said.rstrip("\n")) for command, _, said in steps]
+
+
+def without_figures(text: str) -> str:
+    """Return a text without times and without the number of events, which differ from run to run."""
+    text = re.sub(r"\d{4}-\d\d-\d\dT[\d:]+\+00:00", "WHEN", text)
+    return re.sub(r"\d+ events|\(\d+\.\d s\)", "N", text).strip()
+
+
+def test_the_restore_of_the_administrators_page_brings_two_nodes_back(
+    tmp_path: Path, nodes: list[JoinedNode]
+) -> None:
+    address, state, folder = free_address(), tmp_path / "headnode", tmp_path / "backup"
+    folder.mkdir(mode=0o700)
+    places = {"/var/lib/headnode": state, "/backup": folder, "192.0.2.10:5817": address}
+    assert hn("up", "--name", "lab", "--nodes", "0", "--listen", address, state=state).returncode == 0
+    client = Client(str(state))
+    try:
+        for node in nodes:
+            invitation = client.ask("invite_node", approve=True)["invitation"]
+            assert node.join(invitation).returncode == 0
+            node.start()
+        assert hn("job", "submit", "--hold", "later", "--", "true", state=state).returncode == 0
+        for command, said in transcript():
+            typed = command
+            for shown, place in places.items():
+                typed, said = typed.replace(shown, str(place)), said.replace(shown, str(place))
+            done = typed_in_a_shell(typed, state)
+            assert done.returncode == 0, f"{typed}: {done.stderr}"
+            if said:
+                assert without_figures(done.stdout) == without_figures(said)
+            client.close()
+        wait_until(lambda: [node["state"] for node in client.ask("nodes")["nodes"]] == ["Ready", "Ready"])
+    finally:
+        client.close()
+        assert hn("down", "--cancel-jobs", state=state).returncode == 0
+
+
+def typed_in_a_shell(command: str, state: Path) -> "subprocess.CompletedProcess[str]":
+    """Run a line as somebody types it."""
+    path = f"{Path(HN).parent}:{os.environ['PATH']}"
+    return subprocess.run(
+        ["/bin/sh", "-c", command], capture_output=True, text=True, timeout=120, check=False,
+        env={**os.environ, "HEADNODE_STATE": str(state), "PATH": path},
+    )  # fmt: skip
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < deadline, "it did not come to that"
+        time.sleep(0.02)
