@@ -1,6 +1,7 @@
 """Agents on the head's own machine that end every task at once, without starting a process.
 
-Run alone, this is their process: ``python benchmarks/ending_agents.py STATE AGENTS PROCESSORS``.
+``python benchmarks/ending_agents.py STATE AGENTS PROCESSORS`` is their process.  Run alone, this prints
+nothing: the other files use it.
 """
 
 import asyncio
@@ -75,5 +76,5 @@ async def main(state: Path, count: int, processors: int) -> None:
     os._exit(0)
 
 
-if __name__ == "__main__":
+if __name__ == "__main__" and len(sys.argv) == 4:
     asyncio.run(main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])))

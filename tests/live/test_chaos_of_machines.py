@@ -58,7 +58,7 @@ def freeze_agent(cluster: Cluster, node: Node, dice: random.Random) -> Callable[
 
 
 def kill_shepherds(cluster: Cluster, node: Node, dice: random.Random) -> Callable[[], None]:
-    shepherds = place(node).processes("shepherd of job")
+    shepherds = node.shepherds()
     send(dice.sample(shepherds, min(1, len(shepherds))), signal.SIGKILL)
     return lambda: None
 

@@ -180,8 +180,9 @@ def test_a_shepherd_that_dies_costs_the_tasks_of_one_job_on_one_machine(
     first = Work(cluster, hurt, tasks=4, rerunnable=True)
     second = Work(cluster, well, tasks=4, rerunnable=False)
     name = next(iter(first.nodes().values()))
-    for number in machine(cluster, name).processes(f"shepherd of job {first.job}"):
-        os.kill(number, signal.SIGKILL)
+    shepherds = cluster.nodes[name].shepherds(first.job)
+    assert len(shepherds) == 1
+    os.kill(shepherds[0], signal.SIGKILL)
     assert first.let_go() == "Finished"
     assert second.let_go() == "Finished"
     assert {number for _, number in first.told()} == {1, 2, 3, 4}

@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
+from headnode.adapters.processes.job_journal import lives, read
 from headnode.apps.client.client import Client
 from headnode.core.launching.environment import SHEPHERD_MARKER
 from headnode.core.model.errors import HeadnodeError
@@ -143,6 +144,16 @@ class Node:
             return True
         self.agent.send_signal(signal.SIGCONT)  # what starts programs elsewhere stops when they are stopped
         return self.agent.poll() is not None
+
+    def shepherds(self, job: int | None = None) -> list[int]:
+        """Return the shepherds of a job that live there, or all, by their numbers outside of the place."""
+        inside = set()
+        for journal in (self.state / "jobs").glob("*.journal"):
+            with suppress(OSError):  # it has ended meanwhile
+                story = read(journal) if lives(journal) else None
+                if story is not None and job in (None, story.header.job):
+                    inside.add(story.header.process)
+        return [number for number in self.place.processes("fork_server") if _number_inside(number) in inside]
 
     def power_off(self) -> None:
         """End everything there at once."""
@@ -289,6 +300,15 @@ def _running(cluster: Cluster, places: Sequence[Machine | LoopbackPlace], proces
         yield
     finally:
         cluster.close()
+
+
+def _number_inside(process: int) -> int:
+    """Return the number that a process has in its own process table; 0 when it is gone."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{process}/status").read_text().splitlines():
+            if line.startswith("NSpid:"):
+                return int(line.split()[-1])
+    return 0
 
 
 def _commands() -> Iterator[tuple[int, str]]:
