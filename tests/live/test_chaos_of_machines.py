@@ -221,7 +221,6 @@ class Illness:
 def test_eight_machines_of_which_three_fail_lose_nothing(tmp_path: Path, pytestconfig: pytest.Config) -> None:
     seconds = float(pytestconfig.getoption("--chaos-seconds"))
     dice = random.Random(seconds)
-    tmp_path.chmod(0o777)
     with cluster_of_machines(tmp_path / "cluster", NAMES) as cluster:
         cluster.ask("set_params", values={"HeartbeatInterval": "1", "InactivityCount": "2"})
         for node in cluster.nodes.values():
