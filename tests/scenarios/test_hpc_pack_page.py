@@ -89,3 +89,49 @@ def test_a_refused_command_has_exit_status_1_and_an_installed_link_is_listed_and
     assert "is no link to hn" in again.stderr
     subprocess.run([HN, "compat", "remove", tmp_path / "bin"], env=around, capture_output=True, check=True)
     assert [path.name for path in (tmp_path / "bin").iterdir()] == ["task"]
+
+
+TASK_FILE = '<Task Name="t" CommandLine="echo $LEVEL $SITE" StdOutFilePath="{}/%SITE%.txt" />'
+
+
+def test_a_task_file_variables_of_the_cluster_and_the_past_of_a_node(state: Path, tmp_path: Path) -> None:
+    around = environment(tmp_path, CCP_SCHEDULER=str(state))
+    (tmp_path / "task.xml").write_text(TASK_FILE.format(tmp_path))
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(words, env=around, capture_output=True, text=True, check=False)
+
+    assert run("cluscfg", "setenvs", "SITE=north", "LEVEL=cluster").returncode == 0
+    made = run("job", "new", "-jobenv:LEVEL=job").stdout.split()[3]
+    assert run("job", "add", made, f"/taskfile:{tmp_path}/task.xml").stdout == (
+        f"Task has been added. ID: {made}.1.\n"
+    )
+    refused = run("job", "add", made, f"/taskfile:{tmp_path}/task.xml", "echo")
+    assert "a task file was given" in refused.stderr
+    assert run("job", "submit", f"/id:{made}").returncode == 0
+    assert hn("job", "wait", made, state=state).returncode == 0
+    assert (tmp_path / "north.txt").read_text() == "job north\n"
+    assert hn("task", "output", f"{made}.1", state=state).stdout == "job north\n"
+    late = run("task", "modify", f"{made}.1", "/stdout:x")
+    assert (late.returncode, "hn job clone" in late.stderr) == (1, True)
+    past = run("node", "view", os.uname().nodename, "/jobhistory", "/lastrows:1", "/format:list")
+    assert re.search(rf"^Id +: {made}$", past.stdout, re.MULTILINE), past.stdout + past.stderr
+    assert run("cluscfg", "setenvs", "SITE=", "LEVEL=").returncode == 0
+
+
+def test_a_path_of_windows_is_told_when_a_task_is_typed(state: Path, tmp_path: Path) -> None:
+    around = environment(tmp_path, CCP_SCHEDULER=str(state))
+    words = ["job", "submit", r"/stdout:\\srv\out\x.txt", "/holduntil:60", "true"]
+    said = subprocess.run(words, env=around, capture_output=True, text=True, check=False)
+    assert said.stdout.startswith("Job has been submitted. ID: ")
+    assert r"standard output '\\srv\out\x.txt' is a path of Windows" in said.stderr
+    job = re.findall(r"\d+", said.stdout)[0]
+    assert hn("job", "cancel", job, state=state).returncode == 0
+
+
+def test_finishing_a_task_that_has_not_started_cancels_it(state: Path) -> None:
+    job = hn("job", "submit", "--quiet", "--holduntil", "60", "true", state=state).stdout.strip()
+    said = hn("task", "finish", f"{job}.1", state=state).stdout
+    assert said == f"Task {job}.1 had not started, and has been canceled.\n"
+    assert "Canceled" in hn("task", "view", f"{job}.1", state=state).stdout
+    assert hn("job", "cancel", job, state=state).returncode in (0, 1)

@@ -40,7 +40,9 @@ def finish(asked: "Asked", client: "Client", out: "Output") -> int:
         answer = client.ask(
             "finish_task", job=job, task=task, instance=instance, message=message, force=force
         )
-        out.said(f"Task {word} has been finished.", answer, word)
+        never = answer["state"] == "Canceled"
+        said = "had not started, and has been canceled" if never else "has been finished"
+        out.said(f"Task {word} {said}.", answer, word)
 
     return for_each(_some(asked), deed, out)
 
