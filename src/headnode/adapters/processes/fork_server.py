@@ -147,7 +147,7 @@ def _become(channel: socket.socket, order: dict[str, Any]) -> NoReturn:
             _say(channel, ["failed", order["marker"], why, faults.IDENTITY])
             os._exit(1)
         except (OSError, KeyError) as error:
-            why = f"the node cannot run this job: {error}"
+            why = f"the node cannot run this job: {_reason(error)}"
             _say(channel, ["failed", order["marker"], why, faults.SHEPHERD])
             os._exit(1)
         channel.close()
@@ -171,6 +171,13 @@ def _fork_from_groom(channel: socket.socket, marker: str, found: Hierarchies) ->
     be_groom(theirs, marker, found)
     os.waitpid(shepherd, 0)
     os._exit(0)
+
+
+def _reason(error: Exception) -> str:
+    if not isinstance(error, OSError):
+        return str(error)
+    said = (error.strerror or str(error)).lower()
+    return f"{error.filename!r}: {said}" if error.filename else said
 
 
 def _prepare(order: dict[str, Any], found: Hierarchies, groom: socket.socket | None) -> Shepherd:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from headnode.adapters.processes.job_journal import Key
-from headnode.apps.agent.herd import trouble_of
+from headnode.apps.agent.herd import trouble_of, words_for
 from headnode.apps.agent.node_filters import ask_filter
 from headnode.apps.agent.visits import Visits
 from headnode.core.launching.node_filters import JOB_TASK_START, TASK_START, Asked, Filtered
@@ -90,7 +90,7 @@ class Filtering:
             found = await self._asked(job, asked)
         except (OSError, Unavailable) as error:
             if self.take_back(job, key):
-                self._owner.refused(job, key, str(error), trouble_of(error))
+                self._owner.refused(job, key, words_for(error), trouble_of(error))
             return
         if self.take_back(job, key):
             self._owner.passed(job, key, place, found)

@@ -108,6 +108,14 @@ def trouble_of(error: OSError | Unavailable) -> str:
     return error.code if isinstance(error, Unavailable) else faults.AGENT
 
 
+def words_for(error: OSError | Unavailable) -> str:
+    """Return in a sentence why this agent cannot start an attempt."""
+    if isinstance(error, Unavailable):
+        return str(error)
+    what = f"cannot use {str(error.filename)!r}" if error.filename else "cannot do its work"
+    return f"the agent of the node {what}: {(error.strerror or str(error)).lower()}"
+
+
 def used_there(said: ToldLaunchesOver) -> m.UsedThere:
     """Return in the words of the wire what a shepherd says that an attempt of another node used here."""
     return m.UsedThere(

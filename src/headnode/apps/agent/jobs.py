@@ -14,7 +14,16 @@ from headnode.adapters.processes.launched import outpost_of
 from headnode.adapters.processes.lease import boot_time
 from headnode.apps.agent.client_door import ClientDoor, Dial
 from headnode.apps.agent.filtering import Filtering
-from headnode.apps.agent.herd import Failure, Phase, Tended, made_up, result_of, trouble_of, used_there
+from headnode.apps.agent.herd import (
+    Failure,
+    Phase,
+    Tended,
+    made_up,
+    result_of,
+    trouble_of,
+    used_there,
+    words_for,
+)
 from headnode.apps.agent.hook_environment import hook_environment
 from headnode.apps.agent.job import Job
 from headnode.apps.agent.launch_places import LaunchPlaces
@@ -216,7 +225,7 @@ class Jobs:
             said = orders.run(message.task, message.place, fresh, self.launching)
         except (OSError, Unavailable) as error:
             for who in fresh:
-                self.refused(job.id, (message.task, *who), str(error), trouble_of(error))
+                self.refused(job.id, (message.task, *who), words_for(error), trouble_of(error))
             return
         keys = [(message.task, *who) for who in fresh]
         tended.live.update(dict.fromkeys(keys))
@@ -435,7 +444,7 @@ class Jobs:
             tended, orders = self._ready(job, task)
             said = orders.run_filtered(task, place, (who[0], who[1]), filtered, self.launching)
         except (OSError, Unavailable) as error:
-            self.refused(number, key, str(error), trouble_of(error))
+            self.refused(number, key, words_for(error), trouble_of(error))
             return
         tended.live[key] = None
         tended.say(said, [key])
