@@ -1,5 +1,6 @@
 """What a node says is held against the bounds, number by number, before anybody acts on it."""
 
+import asyncio
 import math
 from typing import Any
 
@@ -8,6 +9,8 @@ import pytest
 
 from headnode.adapters.nodes import messages as m
 from headnode.adapters.nodes.plausible import Nonsense, believable, read_message
+from headnode.apps.agent.ledger import Entry
+from headnode.apps.agent.results import Results
 from headnode.core.model import bounds as b
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Instant, JobId
@@ -138,3 +141,32 @@ def test_of_an_impossible_result_nothing_is_left_but_that_the_attempt_is_lost(
     assert problem
     assert lost == m.Result(1, 2, 3, "lost", message=lost.message)
     assert problem in lost.message
+
+
+ROUTE = m.Route(JobId(1), 1, 1, 1, "x", "first", "target")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        m.LaunchPiece(route=ROUTE, back=True, sequence=1, kind="exit", code=2**40),
+        m.LaunchesOver(route=ROUTE, back=True, used=m.UsedThere(peak_memory=2**60)),
+        m.LaunchesOver(route=ROUTE, back=True, used=m.UsedThere(user_time=math.nan)),  # type: ignore[arg-type]
+        m.Launch(route=ROUTE, command="x" * 200_000, directory="/", environment={}),
+        m.OutputRead(number=1, data=b"", size=-1),
+    ],
+)
+def test_what_one_node_says_for_another_is_held_against_the_bounds_too(message: m.Message) -> None:
+    with pytest.raises(Nonsense):
+        heard(message)
+
+
+def test_what_a_shepherd_reports_that_cannot_be_is_not_passed_on_to_the_head() -> None:
+    async def story() -> None:
+        results = Results(object())  # type: ignore[arg-type]
+        lie = msgspec.structs.replace(GOOD, peak_memory=2**70)
+        results.take(JobId(1), Entry("marker", 1, lie))
+        (batch,) = results.ledger.batches()
+        assert [(one.kind, one.peak_memory) for one in batch.results] == [("lost", 0)]
+
+    asyncio.run(story())

@@ -19,6 +19,7 @@ from headnode.core.lifecycle import events as e
 from headnode.core.model.bounds import GREETING_TIME, NAME
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed
 from headnode.core.model.node_bounds import facts_objection
+from headnode.core.model.unreadable import UNREADABLE
 
 log = logging.getLogger("headnode.nodes")
 strangers = logging.getLogger("headnode.strangers")
@@ -47,7 +48,7 @@ def _read(data: bytes) -> m.FromStranger:
     """
     try:
         return _decoder.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OverflowError) as error:
+    except UNREADABLE as error:
         raise BadRequest(code="message", what=f"what it said is no message: {error}") from None
 
 

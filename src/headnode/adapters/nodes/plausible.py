@@ -12,6 +12,7 @@ from headnode.adapters.nodes import messages as m
 from headnode.core.model import bounds as b
 from headnode.core.model.faults import FAULTS
 from headnode.core.model.node_bounds import facts_objection, result_objection, time_objection
+from headnode.core.model.unreadable import UNREADABLE
 
 MOST_LOAD = 1e7  # more than the threads that Linux can have
 
@@ -30,10 +31,8 @@ def read_message(data: bytes, now: float) -> m.FromAgent:
     """
     try:
         message = _decoder.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, OverflowError) as error:
+    except UNREADABLE as error:
         raise Nonsense(f"what it said is no message: {error}") from None
-    except RecursionError:
-        raise Nonsense("what it said is no message: it is too deep") from None
     if problem := _objection(message, now):
         raise Nonsense(problem)
     return message
@@ -55,7 +54,22 @@ def _objection(message: m.FromAgent, now: float) -> str:
             return f"a file of {size} bytes"
         case m.Launch(command=command, environment=environment):
             return _launch_objection(command, environment)
+        case m.LaunchPiece(code=code) if not (b.CODE.least or 0) <= code <= b.CODE.most:
+            return f"an exit status of {code}"
+        case m.LaunchesOver(used=m.UsedThere() as used):
+            return _used_objection(used, now)
     return ""
+
+
+def _used_objection(used: m.UsedThere, now: float) -> str:
+    return result_objection(
+        (None, None),
+        (),
+        (used.user_time, used.system_time),
+        (used.peak_memory, used.average_memory),
+        (used.bytes_read, used.bytes_written),
+        now,
+    )
 
 
 def _holdings_objection(holdings: m.Holdings, now: float) -> str:

@@ -13,6 +13,7 @@ from headnode.adapters.processes.job_journal import EndedRecord, Key
 from headnode.adapters.processes.limits import Asked
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.limits import ResourceLimit
+from headnode.core.model.unreadable import UNREADABLE
 
 LARGEST = 64 * 1024 * 1024  # bytes
 
@@ -83,7 +84,7 @@ def read_told(data: bytes) -> Told:
     """
     try:
         return _decoder.decode(data)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise BadRequest(
             code="shepherd-message", what=f"a shepherd said what is not understood: {error}"
         ) from None

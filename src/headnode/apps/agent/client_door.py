@@ -22,6 +22,7 @@ from headnode.adapters.nodes.sockets import listen, quiet_at_the_end
 from headnode.adapters.processes.job_journal import Key
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, Unavailable
 from headnode.core.model.quantities import JobId
+from headnode.core.model.unreadable import UNREADABLE
 
 log = logging.getLogger("headnode.agent")
 
@@ -130,7 +131,7 @@ class ClientDoor:
         """
         try:
             entry = msgspec.json.decode(first, type=Entry)
-        except msgspec.MsgspecError as error:
+        except UNREADABLE as error:
             raise BadRequest(code="request", what=f"what was said is not understood: {error}") from None
         found = self._tasks.attempt_of(uid, entry.task)
         if found is None:

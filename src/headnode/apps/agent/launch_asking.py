@@ -20,6 +20,7 @@ from headnode.apps.agent.gathering import Gathering
 from headnode.apps.agent.launch_places import LaunchPlaces
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed
 from headnode.core.model.quantities import JobId
+from headnode.core.model.unreadable import UNREADABLE
 
 log = logging.getLogger("headnode.agent")
 
@@ -87,7 +88,7 @@ class Asking:
     def _request(self, text: bytes) -> Request:
         try:
             return msgspec.json.decode(text, type=Request)
-        except msgspec.MsgspecError as error:
+        except UNREADABLE as error:
             raise BadRequest(code="launch", what=f"what was asked is not understood: {error}") from None
 
     def _attempt_of(self, request: Request, uid: int) -> tuple[JobId, Key]:

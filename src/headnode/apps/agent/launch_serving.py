@@ -4,9 +4,10 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import msgspec
+from msgspec import Meta
 
 from headnode.adapters.nodes import messages as m
 from headnode.adapters.nodes.framing import frame, read_frame
@@ -17,6 +18,8 @@ from headnode.apps.agent.launch_asking import OVER
 from headnode.apps.agent.task_terminals import Connection, Terminals, at_terminal, size_in_words
 from headnode.core.model.errors import BadRequest, HeadnodeError
 from headnode.core.model.quantities import JobId
+from headnode.core.model.small_checks import LEAST_CODE, MOST_CODE
+from headnode.core.model.unreadable import UNREADABLE
 
 log = logging.getLogger("headnode.agent")
 
@@ -243,13 +246,13 @@ class Serving:
 class _Exit(msgspec.Struct, frozen=True):
     """How a command ended."""
 
-    code: int
+    code: Annotated[int, Meta(ge=LEAST_CODE, le=MOST_CODE)]
     problem: str
 
 
 def _read_exit(data: bytes) -> tuple[int, str]:
     try:
         said = msgspec.json.decode(data, type=_Exit)
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         raise BadRequest(code="launch", what="how a launched command ended is not understood") from None
     return said.code, said.problem

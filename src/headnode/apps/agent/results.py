@@ -1,11 +1,16 @@
 """Results on their way to the head: those that come quickly one after the other are told together."""
 
 import asyncio
+import logging
 import math
+import time
 
+from headnode.adapters.nodes.plausible import believable
 from headnode.apps.agent.head_link import HeadLink
 from headnode.apps.agent.ledger import Entry, Ledger
 from headnode.core.model.quantities import JobId
+
+log = logging.getLogger("headnode.agent")
 
 COALESCE = 0.005  # seconds: results that come faster are told together
 
@@ -22,7 +27,14 @@ class Results:
         self._before = 0  # the last batch that was sent before the last heartbeat
 
     def take(self, job: JobId, entry: Entry) -> None:
-        """Take a result in, once; it is told soon."""
+        """Take a result in, once; it is told soon.
+
+        Shepherds run as users: of what cannot be, nothing is passed on but that the attempt is lost.
+        """
+        (result,), problem = believable((entry.result,), time.time())
+        if problem:
+            log.warning("the shepherd of job %d reported what cannot be: %s", job, problem)
+        entry = entry._replace(result=result)
         if self.ledger.add(job, entry) and self.welcome and self._flush is None:
             loop = asyncio.get_running_loop()
             due = max(loop.time(), self._flushed_at + COALESCE)

@@ -17,6 +17,7 @@ import msgspec
 from headnode.adapters.nodes.framing import frame, read_frame
 from headnode.adapters.nodes.streams import Stream
 from headnode.core.model.errors import BadRequest
+from headnode.core.model.unreadable import UNREADABLE
 
 LARGEST_FRAME = 1 << 20  # bytes that a client may say at once
 MOST_INPUT = 64 * 1024  # bytes in one piece for a command
@@ -42,7 +43,7 @@ class Channel:
             return None
         try:
             said = msgspec.json.decode(data)
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             raise BadRequest(code="said", what=f"what was said is not JSON: {error}") from None
         if not isinstance(said, dict):
             raise BadRequest(code="said", what="what was said is no JSON object")

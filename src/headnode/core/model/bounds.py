@@ -135,7 +135,7 @@ LAUNCHES = Bound(
     "environment of a command that a task launches on another node", 10_000, "variables", "as tasks"
 )
 SIGNAL = Bound("the signal that ended a task", 64, "", "Linux has 64", least=1)
-MEMORY_USED = Bound("memory that a task has used", 2**38, "kB", "256 TB", least=0)
+MEMORY_USED = Bound("memory that a task has used, on all its nodes", 2**42, "kB", "4,096 TB", least=0)
 BYTES_MOVED = Bound(
     "bytes that a task has read or written", 2**63 - 1, "bytes", "the kernel's counter", least=0
 )
