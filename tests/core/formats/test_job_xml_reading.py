@@ -335,6 +335,7 @@ def test_a_file_of_ccs_asks_for_one_processor_where_its_schema_says_so(
 
 def test_an_exclusive_task_in_a_file_of_ccs_needs_no_size_of_its_job() -> None:
     spec = job(CCS_SPACE, "<Tasks><Task CommandLine='reboot' IsExclusive='true'/></Tasks>")
+    check(spec)
     check_runnable(spec)
     assert spec.tasks[0].exclusive
 
