@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from headnode.adapters.backup.checking import Checked, check_backup
+from headnode.adapters.files.own_places import refuse_unsafe_state
 from headnode.adapters.journal.sqlite import SqliteJournal
 from headnode.adapters.journal.state_directory import CLUSTER_ID, JOURNAL, write_cluster_id
 from headnode.core.lifecycle import commands as c
@@ -23,12 +24,14 @@ _BESIDE: Final = frozenset({"head.log"})  # what may be in the directory already
 def restore(backup: Path, state: Path, now: Instant, skipped: int = SKIPPED) -> Checked:
     """Check a backup and make the state directory `state` from it; leave out so many job numbers.
 
-    Raises:  WrongState ``restore-exists``; Unavailable ``restore-failed``, or what `check_backup` raises.
+    Raises:  WrongState ``restore-exists``; Unavailable ``restore-failed``, ``unsafe-state``, or what
+             `check_backup` raises.
     """
     _see_that_nothing_is_there(state)
     try:
         state.mkdir(parents=True, exist_ok=True)
         state.chmod(0o755 if os.geteuid() == 0 else 0o700)
+        refuse_unsafe_state(state)
         scratch = Path(tempfile.mkdtemp(prefix=".restore.", dir=state))
         try:
             unpacked = scratch / "unpacked"
