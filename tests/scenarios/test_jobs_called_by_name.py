@@ -80,3 +80,9 @@ def test_what_the_cluster_lacks_is_refused_by_a_file_that_says_reject(
     said = hn("job", "submit", "--dry-run", job_file(tmp_path, text), state=state)
     assert (said.returncode != 0) is (code != 0)
     assert "nightly" in said.stderr or "none" in said.stderr
+
+
+def test_check_prints_what_lenient_reading_has_mended(state: Path, tmp_path: Path) -> None:
+    text = "<Job><Executable>/bin/true</Executable><Processors Units='a'>1<Processors></Job>"
+    said = hn("check", "--lenient", job_file(tmp_path, text), state=state)
+    assert "repaired" in said.stdout + said.stderr

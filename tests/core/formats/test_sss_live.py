@@ -25,7 +25,7 @@ def shown(live: Live, spec: JobSpec = SPEC) -> Job:
 @pytest.mark.parametrize(
     ("state", "word"),
     [
-        (JobState.CONFIGURING, "NotQueued"),
+        (JobState.CONFIGURING, "Hold"),
         (JobState.QUEUED, "Idle"),
         (JobState.RUNNING, "Running"),
         (JobState.SUSPENDING, "Running"),
@@ -34,7 +34,7 @@ def shown(live: Live, spec: JobSpec = SPEC) -> Job:
         (JobState.ENDING, "Running"),
         (JobState.FINISHED, "Completed"),
         (JobState.FAILED, "Completed"),
-        (JobState.CANCELED, "Removed"),
+        (JobState.CANCELED, "Completed"),
     ],
 )
 def test_every_state_has_its_word(state: JobState, word: str) -> None:
@@ -140,3 +140,7 @@ def test_a_group_tells_its_state_and_when_it_came() -> None:
     (group,) = read_document(write(spec, "sss", live)[0])[0].entries
     assert isinstance(group, JobGroup)
     assert (group.id, group.value("State"), group.value("CreationTime")) == ("g", "Unstarted", 77.0)
+
+
+def test_a_canceled_job_says_so_in_its_status_message() -> None:
+    assert shown(Live(id=1, state=JobState.CANCELED)).value("StatusMessage") == "the job was canceled"

@@ -712,3 +712,9 @@ def test_the_strictest_policy_of_a_file_is_that_of_what_the_cluster_lacks() -> N
     text = f"<Data>{one.format('Warn', 1)}{one.format('Reject', 2)}</Data>"
     assert read(text).awareness is Awareness.REJECT
     assert read("<Job><Id>1</Id></Job>").awareness is None
+
+
+@pytest.mark.parametrize("asked", ["<Processors>0</Processors>", '<NodeCount op="LT">1</NodeCount>'])
+def test_a_job_on_nothing_is_refused(asked: str) -> None:
+    with pytest.raises(BadRequest, match="a job cannot run on none"):
+        job(requested(asked))

@@ -62,7 +62,8 @@ def _check(name: str, how: "How", out: "Output") -> int:
         return away.exit_status
     taken_for, found = findings(source, how)
     kinds = {finding["kind"] for finding in found}
-    told = [line(one, source.name) for one in found if one["kind"] in (ERROR, NOT_RUNNABLE, *WORTH_TELLING)]
+    shown = (ERROR, NOT_RUNNABLE, *WORTH_TELLING)
+    told = [line(one, source.name) for one in found if one["kind"] in shown or _is_repair(one)]
     if ERROR in kinds:
         told += _guess(source.name, taken_for)
     elif NOT_RUNNABLE in kinds:
@@ -72,6 +73,11 @@ def _check(name: str, how: "How", out: "Output") -> int:
         told.append(f"{source.name}: {taken_for}: it can be submitted{differs}")
     out.text("\n".join(told), _data(source.name, taken_for, ERROR not in kinds, found))
     return BadRequest.exit_status if ERROR in kinds else 0
+
+
+def _is_repair(finding: "dict[str, Any]") -> bool:
+    """Whether a finding says what --lenient has mended."""
+    return finding["where"] == "repaired" or str(finding["what"]).startswith("repaired: ")
 
 
 def _guess(file: str, taken_for: str) -> "list[str]":

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from headnode.core.formats.live_jobs import Live, LiveTask
 
 _WORDS = {
-    JobState.CONFIGURING: "NotQueued",
+    JobState.CONFIGURING: "Hold",  # until it is submitted
     JobState.VALIDATING: "Idle",
     JobState.QUEUED: "Idle",
     JobState.RUNNING: "Running",
@@ -35,8 +35,10 @@ _WORDS = {
     JobState.ENDING: "Running",
     JobState.FINISHED: "Completed",
     JobState.FAILED: "Completed",
-    JobState.CANCELED: "Removed",
+    JobState.CANCELED: "Completed",  # its StatusMessage says that it was canceled
 }
+"""The five states of the document."""
+
 _WAITING = (JobState.CONFIGURING, JobState.VALIDATING, JobState.QUEUED)
 
 
@@ -110,6 +112,8 @@ def _told(live: "Live") -> Iterator[Property]:
     if live.suspended:
         yield Property(name="SuspendDuration", value=round(live.suspended))
     message = live.message or (live.pending_reason if live.state in _WAITING else "")
+    if not message and live.state is JobState.CANCELED:
+        message = "the job was canceled"
     if message:
         yield Property(name="StatusMessage", value=" ".join(message.split()))
     if live.delivered and live.delivered.processor_seconds is not None:

@@ -147,9 +147,9 @@ def _choices(found: Sequence[Constraint]) -> tuple[tuple[str, ...], ...]:
 
 
 def _bounds(found: Sequence[Constraint]) -> Bounds | None:
-    """Return how many; nothing when only 0 is asked for.
+    """Return how many.
 
-    Raises:  BadRequest ``size``.
+    Raises:  BadRequest ``size`` when it is none, or more than any cluster has.
     """
     name = found[0].subject[0]
     least, most = whole_range(found, name)
@@ -161,7 +161,10 @@ def _bounds(found: Sequence[Constraint]) -> Bounds | None:
             fix=f"ask for {MOST_CODE} or less",
         )
     high = least if math.isinf(most) else min(int(most), MOST_CODE)
-    return (least, high) if high >= 1 else None
+    if high < 1:
+        what = f"{name} {high}: a job cannot run on none"
+        raise BadRequest(code="size", what=what, fix=f"ask for 1 or more, or leave {name} out")
+    return (least, high)
 
 
 def _least(found: Sequence[Constraint]) -> int:
