@@ -89,8 +89,15 @@ def _of_job(said: Said, apart: Set[str]) -> dict[str, Any]:
     }
 
 
+_CONSUMED = frozenset(CONSUMED.values())
+
+
 def _held(job: Wishes, parts: Sequence[Part], apart: Set[str], tell: Tell) -> Held:
     """Return what the job holds of each node: the most that one of its task groups asks for."""
+    if apart.isdisjoint(_CONSUMED):
+        if not (job.least_memory or job.disk or job.swap):
+            return NOTHING_HELD
+        return Held(memory=job.least_memory or 0, disk=job.disk, swap=job.swap)
     amounts: dict[str, int] = {}
     for name, field in CONSUMED.items():
         asked = [part.asked.wishes for part in parts] if field in apart else [job]

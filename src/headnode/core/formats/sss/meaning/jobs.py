@@ -14,7 +14,7 @@ from headnode.core.formats.sss.inheritance import EffectiveJob, effective_job, e
 from headnode.core.formats.sss.job_object import Document, Entry, Job, JobGroup, JobRef, Reference
 from headnode.core.formats.sss.meaning.findings import Findings
 from headnode.core.formats.sss.meaning.job_reading import DIALECTS, DocumentSays, GroupSays, JobReader
-from headnode.core.formats.sss.meaning.links import siblings, waits_of
+from headnode.core.formats.sss.meaning.links import Siblings, siblings, waits_of
 from headnode.core.model.job import JobSpec
 
 GROUP = "group."
@@ -59,7 +59,8 @@ class _Reader:
     def __init__(self, document: Document, policy: Awareness, machine: str) -> None:
         scripts = {file.id: file.body for file in document.files}
         self._policy, self._says = policy, DocumentSays(DIALECTS[document.version], scripts, machine)
-        self._all = siblings([], 0)
+        self._everybody: list[Job] = []
+        self._all: Siblings | None = None
         self.findings = Findings()
         self.jobs: list[JobSpec] = []
         self.links: list[Link] = []
@@ -67,7 +68,7 @@ class _Reader:
     def document(self, entries: Iterable[Entry]) -> None:
         """Read the entries of a document."""
         parts = list(self._parts(entries))
-        self._all = siblings([one.job for part in parts for one in part.jobs], 0)
+        self._everybody = [one.job for part in parts for one in part.jobs]
         for part in parts:
             self._read(part)
 
@@ -110,7 +111,15 @@ class _Reader:
 
     def _read(self, part: _Part) -> None:
         first = len(self.jobs)
-        among = (siblings([one.job for one in part.jobs], first), self._all)
+        own: list[Siblings] = []
+
+        def among() -> tuple[Siblings, Siblings]:
+            """Return the jobs of the part, and all: few documents have dependencies that ask for them."""
+            if not own:
+                own.append(siblings([one.job for one in part.jobs], first))
+            self._all = self._all or siblings(self._everybody, 0)
+            return own[0], self._all
+
         for number, job in enumerate(part.jobs, first):
             name = job.job.id
             where = f"job {name!r}" if name else "job"

@@ -3,7 +3,7 @@
 Source: SSS 3.1.0, "Dependency".
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from headnode.core.formats.links import FIELDS, Condition, Link
@@ -46,20 +46,23 @@ class Waits(NamedTuple):
         return {**self.others, "named_parents": self.named}
 
 
-def waits_of(job: Job, number: int, among: Sequence[Siblings], where: str) -> Waits:
+def waits_of(job: Job, number: int, among: Callable[[], Sequence[Siblings]], where: str) -> Waits:
     """Return what job `number` of its document waits for.
 
-    `among` are the jobs of its group, then those of the document: the first in which the job is found
+    `among` returns the jobs of its group, then those of the document: the first in which the job is found
     counts.  A job in none of them is one of the cluster: by its number, its name, or the Id that it was
     submitted with.
     Raises:  BadRequest ``dependency`` when it is not understood; no policy lets a job start too early.
     """
+    waited = _dependencies(job, where)
+    if not waited:
+        return _NOTHING
     links: dict[Link, None] = {}
     ids: dict[str, dict[int, None]] = {}
     named: dict[NamedParent, None] = {}
-    for one in _dependencies(job, where):
+    for one in waited:
         called = str(one.value)
-        found = _found(one, number, among)
+        found = _found(one, number, among())
         if found:
             links |= {Link(number, parent, one.wanted): None for parent in found}
         elif not one.by_name and _is_id(called):
@@ -67,6 +70,9 @@ def waits_of(job: Job, number: int, among: Sequence[Siblings], where: str) -> Wa
         else:
             named[NamedParent(called, by_id=not one.by_name, condition=one.wanted)] = None
     return Waits(tuple(links), {field: tuple(jobs) for field, jobs in ids.items()}, tuple(named))
+
+
+_NOTHING = Waits((), {}, ())
 
 
 def _found(one: Dependency, number: int, among: Sequence[Siblings]) -> list[int]:
@@ -79,16 +85,14 @@ def _found(one: Dependency, number: int, among: Sequence[Siblings]) -> list[int]
     return []
 
 
-def _dependencies(job: Job, where: str) -> Iterator[Dependency]:
-    """Yield the dependencies of a job; an empty element is not set."""
-    for one in job.properties:
-        if not isinstance(one, Dependency):
-            continue
+def _dependencies(job: Job, where: str) -> list[Dependency]:
+    """Return the dependencies of a job; an empty element is not set."""
+    found = [one for one in job.properties if isinstance(one, Dependency)]
+    for one in found:
         for name, text in one.kept:
             if name in _OF_DEPENDENCY:
                 _refuse(where, f"its {name} {text!r} is not known")
-        if one.value:
-            yield one
+    return [one for one in found if one.value]
 
 
 def _refuse(where: str, what: str) -> NoReturn:
