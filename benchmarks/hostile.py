@@ -22,6 +22,7 @@ from pathlib import Path
 import msgspec
 
 from headnode.adapters.nodes import messages as m
+from headnode.core.model.bounds import TASKS as TASKS_AT_ONCE
 from headnode.core.model.node import NodeFacts
 from heads import Head, head, machine
 
@@ -72,7 +73,7 @@ Kind = tuple[Callable[[Target], socket.socket], bytes, bool]
 """How to connect, what to say, and whether answers are read before it is said again; else it is kept open."""
 
 GREETING = m.Join(protocol=m.PROTOCOL, secret="x", facts=NodeFacts(name="n", processors=10**9), request=b"x")
-TASKS = [{"command": f"sleep {number}"} for number in range(5000)]
+TASKS = [{"command": f"sleep {number}"} for number in range(TASKS_AT_ONCE.most)]
 KINDS: dict[str, Kind] = {
     "no TLS handshake": (Target.tcp, b"", False),
     "half a TLS handshake": (Target.tcp, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", False),
@@ -99,7 +100,7 @@ KINDS: dict[str, Kind] = {
     ),
     "numbers beyond 2^63": (Target.local, request(do="job", job=2**70) * 100, True),
     "many tasks": (Target.local, request(do="submit_job", tasks=TASKS, terms={}), True),
-    "too many tasks": (Target.local, request(do="submit_job", tasks=TASKS * 6, terms={}), True),
+    "too many tasks": (Target.local, request(do="submit_job", tasks=TASKS * 10, terms={}), True),
     "greetings with 10^9 processors": (Target.tls, framed(msgspec.msgpack.encode(GREETING)), True),
 }
 

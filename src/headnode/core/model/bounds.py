@@ -62,7 +62,7 @@ SHORT_LIST = Bound(
     "ranges, licences, keys, alternatives, limits in a list", 1000, "entries", "compared one by one"
 )
 GEOMETRY = Bound("processes in a distribution that is drawn", 100_000, "entries", "each has its place")
-TASKS = Bound("tasks in one request", 5000, "tasks", "takes the head about 0.2 s; add more with hn job add")
+TASKS = Bound("tasks in one request", 3000, "tasks", "takes the head about 0.1 s; add more with hn job add")
 TASKS_OF_JOB = Bound(
     "tasks of a job, or of a group that is submitted in one step",
     20_000,
