@@ -76,6 +76,21 @@ def test_files_are_below_the_work_directory_and_replaced(scene: Scene) -> None:
     assert not scene.captured(1).exists()
 
 
+def test_what_is_appended_stands_behind_what_the_file_held_and_only_there(scene: Scene) -> None:
+    for name in ("out.txt", "err.txt"):
+        (scene.work / name).write_text("before\n")
+    scene.job(
+        "echo one; echo two; echo wrong >&2 # the end",
+        standard_output="out.txt",
+        standard_error="err.txt",
+        append_output=True,
+    )
+    scene.head.run(1, (1, 1))
+    scene.head.result(1)
+    assert (scene.work / "out.txt").read_text() == "before\none\ntwo\n"
+    assert (scene.work / "err.txt").read_text() == "wrong\n"
+
+
 def test_each_instance_of_a_sweep_has_its_value_and_its_files(scene: Scene) -> None:
     scene.job(
         "echo ** $HEADNODE_VALUE $CCP_TASKINSTANCEID $CCP_RETRY_COUNT",
