@@ -37,8 +37,14 @@ def recover(journal: Journal) -> tuple[Cluster, int, int]:
 def _read(number: int, state: bytes, written_by: str) -> Snapshot:
     try:
         return _decoder.decode(state)
-    except msgspec.DecodeError as error:
+    except msgspec.ValidationError as error:
         raise unknown(f"the snapshot after event {number}", error, written_by) from None
+    except msgspec.DecodeError as error:
+        raise Unavailable(
+            code="journal-damaged",
+            what=f"the snapshot after event {number} does not read: {error}",
+            fix="restore a backup with: hn restore FILE",
+        ) from None
 
 
 def unknown(what: str, error: msgspec.DecodeError, written_by: str) -> Unavailable:

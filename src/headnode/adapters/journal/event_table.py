@@ -109,7 +109,9 @@ class EventTable:
             raise damaged(self._path, f"event {number} has changed since it was written")
         try:
             return decode(body)
-        except msgspec.DecodeError as error:
+        except msgspec.ValidationError as error:
             raise unknown(
                 f"event {number} of the journal {str(self._path)!r}", error, self._written_by()
             ) from None
+        except msgspec.DecodeError as error:
+            raise damaged(self._path, f"event {number} does not read: {error}") from None
