@@ -246,7 +246,8 @@ def discard_if_empty(name: str, output_directory: int) -> None:
 
 
 def _blocking(file: int) -> int:
-    fcntl.fcntl(file, fcntl.F_SETFL, 0)
+    """Return a file that was opened without waiting as one that waits, with its other flags."""
+    fcntl.fcntl(file, fcntl.F_SETFL, fcntl.fcntl(file, fcntl.F_GETFL) & ~os.O_NONBLOCK)
     return file
 
 
