@@ -325,3 +325,15 @@ def test_what_the_disk_refuses_is_said_and_nothing_of_it_has_happened(
             assert (await peer.done(do="submit_job", tasks=[{"command": "x"}]))["job"] == kept + 1
 
     run(tmp_path, story)
+
+
+def test_a_job_file_of_ten_thousand_tasks_is_one_request(tmp_path: Path) -> None:
+    one = '<Task CommandLine="x" MinimumNumberOfProcessors="1" MaximumNumberOfProcessors="1"/>'
+    file = f'<Job xmlns="http://www.microsoft.com/ComputeCluster/"><Tasks>{one * 10_000}</Tasks></Job>'
+
+    async def story(scene: Scene) -> None:
+        async with scene.peer() as peer:
+            job = (await peer.done(do="submit_job", jobfile=file))["job"]
+            assert (await peer.done(do="job", job=job))["job"]["tasks"]["total"] == 10_000
+
+    run(tmp_path, story)

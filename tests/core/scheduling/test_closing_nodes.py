@@ -125,10 +125,10 @@ def test_a_running_job_grows_onto_a_node_only_if_it_is_over_before_it_closes() -
 
 
 def test_the_reason_tells_when_the_node_closes_and_how_long_the_job_may_run() -> None:
-    for minutes, text in ((90, "may run 1:30"), (INF, "has no run time limit")):
+    for minutes, text in ((90, "may run 1h30m"), (INF, "has no run time limit")):
         ask = asks(2, minutes=minutes)
         plan = POLICIES["easy"](scene([node("a", 2, minutes_open=59.5)], [], [(1, ask)]))
-        assert f"node 'a' closes in 59 min, and the job {text}" in [
+        assert f"node 'a' closes in 59m, and the job {text}" in [
             each.text for each in plan.waits[ask].reasons
         ]
 

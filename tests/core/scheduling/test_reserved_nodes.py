@@ -227,7 +227,7 @@ def test_the_reason_names_the_nodes_for_whom_they_are_kept_and_how_long_the_job_
     ask = asks(2, minutes=90)
     for policy in ALL:
         reasons = POLICIES[policy](scene(nodes, [], [(1, ask)])).waits[ask].reasons
-        assert (Why.RESERVED, "n[1-3] are reserved for maintenance from 6 to 8; the job may run 1:30") in [
+        assert (Why.RESERVED, "n[1-3] are reserved for maintenance from 6 to 8; the job may run 1h30m") in [
             (each.why, each.text) for each in reasons
         ]
 
@@ -239,7 +239,7 @@ def test_the_reason_names_the_nodes_for_whom_they_are_kept_and_how_long_the_job_
         (asks(1, minutes=5, reservation="r"), "a is in reservation 'r', which the job's owner may not use"),
         (
             inside(1, 30),
-            "a is reserved for r; the job may run 30 min, and must be over by the end of that",
+            "a is reserved for r; the job may run 30m, and must be over by the end of that",
         ),
         (inside(1, 5), "a is reserved for r, and not yet the job's"),
         (inside(1, 5), "b is not in reservation 'r'"),

@@ -11,7 +11,7 @@ from headnode.apps.server.several_jobs import Described
 from headnode.apps.server.wishes import CreateWish
 from headnode.core.formats.fidelity import Item, honour, parse_awareness
 from headnode.core.formats.terms import read_terms
-from headnode.core.model.bounds import JOBS, TASKS
+from headnode.core.model.bounds import JOBS, TASKS, TASKS_OF_FILE, Bound
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.task import TaskSpec
 
@@ -33,7 +33,8 @@ async def read_jobs(desk: Desk, wish: CreateWish) -> Described:
             described = await asyncio.to_thread(_read_file, wish.jobfile, wish, site.name)
     else:
         described = _read_file(wish.jobfile, wish, site.name)
-    refuse_crowd(sum(len(spec.tasks) for spec in described.specs), len(described.specs))
+    bound = TASKS if wish.jobfile is None else TASKS_OF_FILE
+    refuse_crowd(sum(len(spec.tasks) for spec in described.specs), len(described.specs), bound)
     if wish.jobfile is not None and (wish.terms or wish.tasks):
         specs = [read_terms(wish.terms, wish.tasks, spec, now=now) for spec in described.specs]
         described = described._replace(specs=specs)
@@ -42,15 +43,15 @@ async def read_jobs(desk: Desk, wish: CreateWish) -> Described:
     return described._replace(report=described.report + honour(policy, dict.fromkeys(kept)))
 
 
-def refuse_crowd(tasks: int, jobs: int = 1) -> None:
-    """Refuse more tasks, or jobs, than one request may bring.
+def refuse_crowd(tasks: int, jobs: int = 1, bound: Bound = TASKS) -> None:
+    """Refuse more tasks, or jobs, than one request may have.
 
     Raises:  BadRequest ``too-many-tasks`` or ``too-many-jobs``.
     """
-    if tasks > TASKS.most:
+    if tasks > bound.most:
         raise BadRequest(
             code="too-many-tasks",
-            what=f"the request has {tasks:,} tasks, and {TASKS} are possible at once",
+            what=f"the request has {tasks:,} tasks; the limit is {bound} in a request",
             fix="write repetitions as a sweep, or make the job with some tasks, add the others in further "
             "requests, and submit it then: hn job new, hn job add, hn job submit /id:ID",
         )

@@ -26,7 +26,7 @@ from headnode.core.lifecycle.deciding_jobs import already_submitted
 from headnode.core.lifecycle.events import JobCreated, JobFact
 from headnode.core.lifecycle.owners import is_other, plain_name
 from headnode.core.lifecycle.permission import may_change
-from headnode.core.model.bounds import PAGE
+from headnode.core.model.bounds import PAGE, TASKS_OF_FILE
 from headnode.core.model.errors import BadRequest, NotFound, WrongState
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import JobId
@@ -108,7 +108,7 @@ async def add_tasks(desk: Desk, by: User, wish: w.AddTasksWish) -> Object:
         spec = read_terms({}, wish.tasks, found.spec, now=desk.now())
         if wish.jobfile is not None:
             read = await tasks_in(wish.jobfile)
-            refuse_crowd(len(read))
+            refuse_crowd(len(read), bound=TASKS_OF_FILE)
             spec = replace(spec, tasks=spec.tasks + read)
         try:
             await _change(desk, by, found, found.spec, spec)

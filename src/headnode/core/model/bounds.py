@@ -63,6 +63,7 @@ SHORT_LIST = Bound(
 )
 GEOMETRY = Bound("processes in a distribution that is drawn", 100_000, "entries", "each has its place")
 TASKS = Bound("tasks in one request", 3000, "tasks", "takes the head about 0.1 s; add more with hn job add")
+TASKS_OF_FILE = Bound("tasks in one job file", 20_000, "tasks", "other requests wait about 0.3 s")
 TASKS_OF_JOB = Bound(
     "tasks of a job, or of a group that is submitted in one step",
     20_000,
@@ -154,6 +155,7 @@ BOUNDS: tuple[tuple[str, tuple[Bound, ...]], ...] = (
         "Jobs",
         (
             TASKS,
+            TASKS_OF_FILE,
             JOBS,
             TASKS_OF_JOB,
             DESCRIPTION,
