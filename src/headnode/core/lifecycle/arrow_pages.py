@@ -1,6 +1,6 @@
-"""The life cycles for readers: diagrams and tables printed from `arrows`.
+"""Print the life cycles as diagrams and tables from `arrows`.
 
-Write the page anew:
+Print the page again:
 python -c 'from headnode.core.lifecycle.arrow_pages import states_page as p; print(p(), end="")' \
     > docs/contracts/02-job-task-node-states.md
 """
@@ -16,29 +16,30 @@ from headnode.core.model.node import NodeState
 _HEAD = """\
 # The states of jobs, tasks and nodes
 
-Printed from the tables in `headnode.core.lifecycle.arrows`, which are the law: an event that has no row here
-cannot be applied, and ends the head before anything wrong is written down.
+This page is printed from the tables in `headnode.core.lifecycle.arrows`. They are binding: an event without
+a row here cannot be applied, and stops the head before anything wrong is written.
 
-- A state MUST change only by an event of these tables. What one means is in `headnode.core.lifecycle.events`.
-- Where a row offers several states, the event says which.
-- A job that is over leaves the memory of the head; it takes an event only after `JobRevived` brought it back.
-- An instance is one run of a task's program; the attempt numbers of an instance MUST never be used twice.
+- A state MUST change only by an event of these tables. `headnode.core.lifecycle.events` describes each event.
+- If a row has several states, the event names the new state.
+- An ended job leaves the memory of the head. It accepts an event only after `JobRevived` has loaded it again.
+- An instance is one run of a task's program. The attempt numbers of an instance MUST never be used twice.
 """
 _JOB_NOTE = """
-`ending` means: how the job ends is decided, and something of it still runs. A job is over only when nothing
-of it runs any more.
+`ending` means that the result of the job is decided, but some of its processes still run. A job has ended
+only when no process of it runs any more.
 
-A suspended job (`suspending`, `suspended`, `resuming`) keeps its live instances. It gives back what it holds
-by `JobSuspended`, when every node has said that all stands still, and takes as many processors of the same
-nodes by `JobResumed`. Between the two nothing of it is dispatched, and its run time limit stands still.
+A suspended job (`suspending`, `suspended`, `resuming`) keeps its live instances. `JobSuspended` releases its
+processors, when every node has reported that its processes are stopped. `JobResumed` takes as many processors
+of the same nodes. Between the two events no task of the job is dispatched, and its time limit does not count
+down.
 """
 _NODE_NOTE = """
-`none` is a node nobody has heard of. An unreachable node keeps its tasks until it is given up; see
+`none` is a node that the head does not know. An unreachable node keeps its tasks until it is given up; see
 [the node protocol](03-node-protocol.md).
 
-Whether a node drains is no state of it: `NodeDrained` says when it closes and why, once for each cause (an
-administrator, its health check, a fault), and `NodeDrainLifted` takes that back. Both leave every state as it
-is. A node that will close is given only what is surely over by then.
+A drain is not a state of a node. `NodeDrained` has the time and the reason, once for each cause (an
+administrator, its health check, a fault), and `NodeDrainLifted` ends the drain. Neither changes a state. A
+node with a drain date starts only jobs whose time limit ends before that date.
 """
 
 Rows = Mapping[tuple[Any, type], frozenset[Any]]
@@ -63,7 +64,7 @@ def _chapter(title: str, arrows: Rows, states: type[StrEnum], note: str) -> str:
 
 def _words(states: type[StrEnum]) -> str:
     said = [f"`{state}` {PEOPLE_SAY[state]}" for state in states if state in PEOPLE_SAY]
-    return f"People read: {', '.join(said)}.\n"
+    return f"The states are shown as: {', '.join(said)}.\n"
 
 
 def _diagram(arrows: Rows) -> str:
