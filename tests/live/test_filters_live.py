@@ -194,7 +194,7 @@ def test_a_job_starts_when_its_activation_filter_lets_it_and_explain_names_it_be
         assert (reason["why"], reason["what"]) == ("filter", "pool")
         other = here.head.submit("true", terms={"numprocessors": "2"})
         told = here.head.ask("explain_job", job=other)
-        kept = f"1 processor is kept for job {job}, which the activation filter 'pool' does not let start yet"
+        kept = f"1 processor is kept for job {job} until the activation filter 'pool' accepts it"
         assert kept in [each["text"] for each in told["reasons"]]
         assert told["would_start"] == []
         assert "'pool'" in here.head.ask("job", job=job)["job"]["expected"]["why"]

@@ -56,7 +56,7 @@ def test_waiting_for_a_group_ends_when_the_rest_waits_for_what_has_failed(
     assert f"Job {then} 'then' still waits: it waits for job {first} to finish, which failed" in said.stdout
     assert f"Job {other} 'else' finished" in said.stdout
     told = hn("job", "explain", then, state=state).stdout
-    assert f'job {first} "first", OnSuccess: it may come true; the job is failed' in told
+    assert f'job {first} "first", OnSuccess: it is open; the job is failed' in told
     assert f"run job {first} again: hn job requeue {first}" in told
     view = hn("job", "view", first, state=state).stdout
     assert f'Needed By               : job {then} "then", OnSuccess: Queued' in view

@@ -48,7 +48,7 @@ def test_a_view_of_a_queued_job_tells_what_is_likely_and_what_is_promised(tmp_pa
     with ScriptedHead(tmp_path, {"job": {"job": job(2, expected=EXPECTED)}}):
         shown = hn("job", "view", "2", state=tmp_path).stdout
     assert "Expected Start          : 2023-11-14T22:23:20+00:00\n" in shown
-    assert "Expected By             : 2023-11-14T23:13:20+00:00, nine times of ten\n" in shown
+    assert "Expected By             : 2023-11-14T23:13:20+00:00, in 9 of 10 cases\n" in shown
     assert "Promised Start          : 2023-11-15T00:13:20+00:00, by run time limits" in shown
 
 

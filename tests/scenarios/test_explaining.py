@@ -275,7 +275,7 @@ def test_a_busy_node_names_the_jobs_that_hold_it_and_when_they_end(tmp_path: Pat
             mine = await submitted(peer, "1")
             me = (await peer.done(do="job", job=mine))["job"]["owner"]
             (busy,) = [each for each in (await explained(peer, mine))["reasons"] if each["what"] == "n1"]
-            assert busy["text"] == "node 'n1' has none of its 2 processors free"
+            assert busy["text"] == "node 'n1' has all 2 processors in use"
             assert busy["holders"] == [
                 {"job": first, "processors": 1, "until": NOW + 1800, "owner": me},
                 {"job": second, "processors": 1, "until": None, "owner": me},
@@ -284,7 +284,7 @@ def test_a_busy_node_names_the_jobs_that_hold_it_and_when_they_end(tmp_path: Pat
             shown = page(told, (await peer.done(do="job", job=mine))["job"], now=NOW)
             row = " ".join(shown[shown.index("Node by node") :].split())
             assert (
-                f"n1 has none of its 2 processors free: job {first} of {me} holds 1 and ends in 30 min "
+                f"n1 has all 2 processors in use: job {first} of {me} holds 1 and ends in 30 min "
                 f"at the latest; job {second} of {me} holds 1 and has no run time limit"
             ) in row
 

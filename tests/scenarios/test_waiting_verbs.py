@@ -45,7 +45,7 @@ def test_a_suspended_job_says_since_when_and_what_lets_it_go_on(tmp_path: Path) 
             told = await shown(peer, job)
             assert (told["state"], told["state_detail"]) == ("Suspended", "suspended")
             assert (told["suspended_since"], told["allocated"]) == (NOW, 0)
-            assert told["pending_reason"].startswith("it is suspended since ")
+            assert told["pending_reason"].startswith("it has been suspended since ")
             assert told["allocation"]
             listed = await peer.done(do="jobs", states=["Suspended"])
             assert [each["id"] for each in listed["jobs"]] == [job]
@@ -54,7 +54,7 @@ def test_a_suspended_job_says_since_when_and_what_lets_it_go_on(tmp_path: Path) 
             other = await submitted(peer, "2")
             assert (await shown(peer, other))["state"] == "Running"
             assert (await peer.done(do="resume_job", job=job))["state"] == "resuming"
-            needs = "to go on it needs 2 processors of n1; none free there now"
+            needs = "to resume, it needs 2 processors on n1; none free now"
             assert (await explained(peer, job))["reasons"][0]["text"] == needs
             assert (await shown(peer, job))["pending_reason"] == needs
             await scene.end(other)

@@ -127,7 +127,7 @@ def _with_withdrawals(found: Plan, cluster: Cluster) -> Plan:
     """Return the plan in which jobs may keep what was recalled for those who are not to have it any more."""
     claimed = {claim.job for claim in found.claims}
     kept = [
-        Recall(each.job, (), Reason(Why.PREEMPTION, "nobody needs what was recalled of it"))
+        Recall(each.job, (), Reason(Why.PREEMPTION, "other jobs no longer need its processors"))
         for each in _giving(cluster)
         if not each.ends and not claimed.intersection(each.for_jobs)
     ]

@@ -63,11 +63,11 @@ def utc(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_waiting_job_is_explained_in_full() -> None:
     explanation = told(
-        reason("priority", "job 40 goes first", "40"),
+        reason("priority", "job 40 is ahead in the queue", "40"),
         reason("processors", "needs 8 processors; at most 3 processors on 2 nodes would fit now"),
-        reason("node", "node 'node01' takes no new work: paused", "node01"),
-        reason("node", "node 'node7' has none of its 4 processors free", "node7"),
-        reason("node", "node 'node02' takes no new work: paused", "node02"),
+        reason("node", "node 'node01' accepts no new jobs: paused", "node01"),
+        reason("node", "node 'node7' has all 4 processors in use", "node7"),
+        reason("node", "node 'node02' accepts no new jobs: paused", "node02"),
         ahead=7,
         jobs_ahead=[other(40), other(41, run_time=None, priority_name="Highest")],
         behind={
@@ -87,19 +87,19 @@ def test_a_waiting_job_is_explained_in_full() -> None:
     assert page(explanation, WAITING, now=NOW) == (
         'Job 42 "lattice" of alice is queued and should start in 12 min 40 s.\n'
         "\n"
-        "  asks for   8-16 processors, run time 1 h 30 min, priority Normal\n"
+        "  requests   8-16 processors, run time 1 h 30 min, priority Normal\n"
         "  submitted  2023-11-14T22:13:20+00:00, 10 min ago\n"
         "  turn       7 jobs ahead of it in the queue: 40 of bob (64 processors, 10 h), 41 of bob (64\n"
         "             processors, no limit, Highest) and 5 more\n"
-        "  expected   2023-11-14T22:36:00+00:00 (in 12 min 40 s), from run times of the past; nine times of\n"
-        "             ten by 2023-11-14T23:30:00+00:00\n"
+        "  expected   2023-11-14T22:36:00+00:00 (in 12 min 40 s), from past run times; in 9 of 10 cases by\n"
+        "             2023-11-14T23:30:00+00:00\n"
         "  promised   2023-11-15T00:23:20+00:00 or sooner, if running jobs end by their limits; then on node7\n"  # noqa: E501
         "             (4), node8 (4)\n"
         "  tasks      300 total: 300 queued\n"
         "\n"
         "Why it waits\n"
-        '  - job 40 "climate" of bob goes first, on n0 (16), n1 (16), n2 (16) and 1 more node (16), in 1 h at\n'  # noqa: E501
-        "    the latest (2023-11-14T23:23:20+00:00)\n"
+        '  - job 40 "climate" of bob is ahead in the queue; it starts in 1 h at the latest\n'
+        "    (2023-11-14T23:23:20+00:00), on n0 (16), n1 (16), n2 (16) and 1 more node (16)\n"
         "  - needs 8 processors; at most 3 processors on 2 nodes would fit now\n"
         "\n"
         "It would start now\n"
@@ -108,8 +108,8 @@ def test_a_waiting_job_is_explained_in_full() -> None:
         "      submit it with /numprocessors:3, and cancel this one: hn job cancel 42\n"
         "\n"
         "Node by node\n"
-        "  node01, node02  takes no new work: paused\n"
-        "  node7           has none of its 4 processors free\n"
+        "  node01, node02  accepts no new jobs: paused\n"
+        "  node7           has all 4 processors in use\n"
     )
 
 
@@ -126,11 +126,11 @@ def test_what_lets_a_job_start_sooner_is_told_with_when() -> None:
 
 def test_it_is_said_when_nothing_helps_and_when_that_is_not_known() -> None:
     nothing = page(told(searched=True), WAITING, now=NOW)
-    assert "\n\nNo change of one or two things that it asks for would let it start now.\n" in nothing
+    assert "\n\nNo change to one or two of its requirements would start it now.\n" in nothing
     unknown = page(told(searched=True, cut=True), WAITING, now=NOW)
-    assert "\n\nWhether a change would let it start now is not known: the search was cut short" in unknown
+    assert "\n\nIt is not known whether a change would start it now: the search reached its limit" in unknown
     some = page(told(searched=True, cut=True, changes=[change("so")]), WAITING, now=NOW)
-    assert "It would start now\n  - so\n  - the search was cut short" in some
+    assert "It would start now\n  - so\n  - the search reached its limit" in some
 
 
 def test_a_dry_run_tells_where_the_job_would_start() -> None:
@@ -160,7 +160,7 @@ def test_what_holds_a_job_outside_the_line_is_told_apart_from_what_is_in_its_way
         reason("hold", "it is held until tomorrow"), reason("processors", "needs 8 processors; none are free")
     )
     text = page(explanation, WAITING, now=NOW)
-    assert "Why it waits\n  - it is held until tomorrow\n\nLet go, it would wait because\n  - needs 8" in text
+    assert "Why it waits\n  - it is held until tomorrow\n\nOnce released, it would wait because\n  - " in text
     assert "hn job modify 42 /holduntil:" in text
 
 
@@ -185,9 +185,9 @@ def test_parents_that_failed_are_to_be_run_again_and_others_to_be_looked_at() ->
 
 def test_a_job_behind_one_without_any_limit_before_it_is_told_so() -> None:
     explanation = told(behind={**other(40), "at": None, "nodes": on(("n1", 4))}, job=42)
-    explanation["reasons"] = [reason("priority", "job 40 goes first", "40")]
+    explanation["reasons"] = [reason("priority", "job 40 is ahead in the queue", "40")]
     text = page(explanation, WAITING, now=NOW)
-    assert "job 40 of bob goes first, on n1 (4), when jobs without a run time limit have ended" in text
+    assert "job 40 of bob is ahead in the queue; it starts on n1 (4) when jobs without a run" in text
     assert "no start can be promised yet" in text
 
 

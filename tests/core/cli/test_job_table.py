@@ -28,7 +28,7 @@ JOBS = [
     ),
     job(104_727, "Failed", started=NOW - 50, ended=NOW - 8, message="task 1 failed", nodes="node001"),
     job(104_726, "Configuring", submitted=None),
-    job(104_725, "Suspended", started=NOW - 90, pending_reason="it is suspended since noon"),
+    job(104_725, "Suspended", started=NOW - 90, pending_reason="it has been suspended since noon"),
 ]  # fmt: skip
 
 

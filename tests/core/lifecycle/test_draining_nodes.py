@@ -59,7 +59,7 @@ def test_a_drained_node_takes_no_new_jobs_says_why_and_runs_what_it_has_to_the_e
     runs = world.submit(TASK, TASK, minimum=1, maximum=1)
     drain(world, reason="new memory")
     waits = world.submit(TASK)
-    assert reasons(world, waits)[-1] == "node 'node1' takes no new work: drained by root: new memory"
+    assert reasons(world, waits)[-1] == "node 'node1' accepts no new jobs: drained by root: new memory"
     world.end(runs, 1)
     assert world.dispatched(runs) == [(2, 1)]
     world.end(runs, 2)
@@ -172,7 +172,7 @@ def test_what_a_health_check_closes_it_opens_again_but_not_what_an_administrator
     assert len(world.do(ill)) == 1
     assert world.do(ill) == ()
     waits = lasting(world, 60)
-    assert reasons(world, waits)[-1] == "node 'node1' takes no new work: its health check failed: no disk"
+    assert reasons(world, waits)[-1] == "node 'node1' accepts no new jobs: its health check failed: no disk"
     since = world.cluster.nodes["node1"].closes
     world.wait(5)
     worse = c.ReportHealth(node="node1", well=False, said="no disk, no fan")

@@ -215,7 +215,7 @@ def test_a_task_goes_only_to_nodes_of_its_job_that_have_what_it_asks_for() -> No
         (4, 1): (("a", (0, 1)),),
     }
     assert task_reasons(cluster, record_of(cluster), 2)[0].text == (
-        "it needs room on b: no other node of its job is what it asks for"
+        "it needs free processors on b: no other node of its job is eligible"
     )
 
 
@@ -224,7 +224,7 @@ def test_a_task_that_waits_for_a_kind_of_node_the_job_has_not_says_why() -> None
     cluster = started(JobSpec(tasks=(wants,)), (node("a", 1, memory=100),))
     assert dispatch(cluster) == {}
     assert task_reasons(cluster, record_of(cluster), 0)[0].text == (
-        "no node of its job is what it asks for: a has 100 MB of memory; at least 512 are asked for; "
+        "no node of its job is eligible: a has 100 MB of memory; at least 512 are asked for; "
         "cancel the task, and submit it as a job of its own"
     )
 
@@ -256,7 +256,10 @@ def test_a_task_waits_until_its_processes_can_lie_as_it_says() -> None:
     other = TaskSpec(command="x", minimum=1, maximum=1, required_nodes=("a",))
     cluster = started(JobSpec(minimum=5, maximum=5, tasks=(other, task)), (node("a", 3), node("b", 2)))
     assert dispatch(cluster) == {(1, 1): (("a", (0,)),)}
-    assert "its 3 processes are to lie on nodes" in task_reasons(cluster, record_of(cluster), 1)[0].text
+    assert (
+        "its 3 processes need a distribution over nodes"
+        in task_reasons(cluster, record_of(cluster), 1)[0].text
+    )
     end(cluster, 1, 1)
     assert dispatch(cluster) == {(2, 1): (("a", (0, 1, 2)),)}
 

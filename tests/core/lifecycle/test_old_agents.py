@@ -57,7 +57,7 @@ def test_an_old_agent_gets_jobs_until_there_are_hooks_and_again_when_there_are_n
     assert scene.record(first).state is JobState.FINISHED
     second = scene.submit(ONE)
     assert (scene.record(second).state, drains(scene)) == (JobState.QUEUED, [("agent", REASON)])
-    assert why(scene, second)[-1] == f"node 'node1' takes no new work: {REASON}"
+    assert why(scene, second)[-1] == f"node 'node1' accepts no new jobs: {REASON}"
     set_hook(scene, hook, None)
     assert (scene.record(second).state, drains(scene)) == (JobState.RUNNING, [])
     scene.check_replay()
@@ -106,7 +106,7 @@ def test_an_administrators_job_that_names_a_paused_node_is_told_of_the_old_agent
     set_hook(scene, "PrologProgram")
     job = scene.submit(ONE, requested_nodes=("node1",))
     assert scene.record(job).state is JobState.QUEUED
-    assert f"node 'node1' takes no new work: {REASON}" in why(scene, job)
+    assert f"node 'node1' accepts no new jobs: {REASON}" in why(scene, job)
 
 
 def test_a_job_that_waits_for_a_word_that_never_comes_goes_where_it_comes() -> None:

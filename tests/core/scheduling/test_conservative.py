@@ -281,7 +281,7 @@ def test_a_job_that_can_never_run_holds_up_nobody_and_is_told_so(policy: str) ->
     made = POLICIES[policy](scene([node("a", 4)], [runs(1, asks(1), ("a", 1))], queue))
     assert started(made) == [4]
     assert "never-fits" in [reason.why for reason in made.waits[asks(9)].reasons]
-    assert all("job 2 goes first" not in reason.text for reason in made.waits[asks(4)].reasons)
+    assert all("job 2 is ahead in the queue" not in reason.text for reason in made.waits[asks(4)].reasons)
 
 
 @BOTH
@@ -315,9 +315,9 @@ def test_reasons_name_who_goes_first_and_what_is_in_the_way(policy: str) -> None
     made = POLICIES[policy](scene([node("a", 4)], [runs(1, asks(1), ("a", 1), minutes_left=10)], queue))
     texts = [reason.text for reason in made.waits[asks(1)].reasons]
     assert texts == [
-        "job 2 goes first",
+        "job 2 is ahead in the queue",
         "it would fit, but could delay job 2, which has a reservation; "
-        "with a run time limit it may fit before it",
+        "with a run time limit it may be backfilled",
     ]
 
 

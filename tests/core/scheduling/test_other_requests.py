@@ -162,7 +162,7 @@ def test_what_keeps_each_alternative_is_told_in_one_line(policy: str) -> None:
         wait.reasons[1].text
         == "alternative 1: needs 3 processors; at most 2 processors on 1 node would fit now"
     )
-    assert wait.reasons[2].text == "alternative 2: needs 1 of licence 'x'; 0 would be there"
+    assert wait.reasons[2].text == "alternative 2: needs 1 of licence 'x'; 0 available"
     assert set(wait.reasons) <= set(explain(view, plan, wishes)), "the full story tells them too"
 
 
@@ -233,7 +233,7 @@ def test_nodes_after_a_plan_are_those_that_the_options_left() -> None:
     plan = POLICIES["easy"](view)
     assert plan.starts == (under(1, start(1, ("a", 2))),)
     told = explain(view, plan, asks(1))
-    assert "node 'a' belongs to one job alone" in [each.text for each in told]
+    assert "node 'a' is used exclusively by one job" in [each.text for each in told]
 
 
 def test_a_place_looked_for_in_vain_by_one_job_is_found_by_another_that_asks_for_its_alternative() -> None:

@@ -30,8 +30,8 @@ def test_a_job_too_large_is_told_what_would_fit() -> None:
 
 def test_a_job_that_no_node_can_serve_is_told_why_of_each() -> None:
     assert told(1, minimum_memory=64, excluded_nodes=("b",)) == [
-        "needs 1 processor; no node it may use has any",
-        "node 'a' has 0 MB of memory; the job wants at least 64",
+        "needs 1 processor; no node is eligible",
+        "node 'a' has 0 MB of memory; the job needs at least 64",
         "node 'b' is excluded by the job",
     ]
 
@@ -40,9 +40,9 @@ def test_nodes_of_which_the_same_is_true_are_told_together() -> None:
     many = {f"n{number}": node(f"n{number}", 8) for number in range(1, 201)} | {"b": node("b", 8)}
     wish = asks(1, minimum_memory=64, excluded_nodes=("b",))
     assert [reason.text for reason in never_fits(wish, many)] == [
-        "needs 1 processor; no node it may use has any",
+        "needs 1 processor; no node is eligible",
         "node 'b' is excluded by the job",
-        "each of n[1-200] has 0 MB of memory; the job wants at least 64",
+        "each of n[1-200] has 0 MB of memory; the job needs at least 64",
     ]
 
 
@@ -64,7 +64,7 @@ def test_more_licences_than_there_are_never_fit_and_taken_ones_may() -> None:
     wish = asks(1, licences=(Licence("x", 3),))
     assert never_fits(wish, TWO, {"x": (3, 0)}) == ()
     assert [reason.text for reason in never_fits(wish, TWO, {"x": (2, 2)})] == [
-        "needs 3 of licence 'x'; 2 would be there"
+        "needs 3 of licence 'x'; 2 available"
     ]
 
 
@@ -86,11 +86,11 @@ def test_every_node_that_gives_nothing_says_why() -> None:
     view = scene(nodes, running, [(7, wish)])
     reasons = explain(view, plan(view), wish)
     assert {reason.what: reason.text for reason in reasons if reason.why is Why.NODE} == {
-        "busy": "node 'busy' has 1 job on it, and this job wants nodes of its own",
-        "mine": "node 'mine' belongs to one job alone",
-        "off": "node 'off' takes no new work: paused",
-        "half": "node 'half' has 1 job on it, and this job wants nodes of its own",
-        "small": "node 'small' has 1 MB of memory; the job wants at least 4",
+        "busy": "node 'busy' has 1 job running, and this job needs exclusive nodes",
+        "mine": "node 'mine' is used exclusively by one job",
+        "off": "node 'off' accepts no new jobs: paused",
+        "half": "node 'half' has 1 job running, and this job needs exclusive nodes",
+        "small": "node 'small' has 1 MB of memory; the job needs at least 4",
     }
     assert reasons[0].why is Why.PROCESSORS
     assert explain(view, plan(view), asks(1)) == ()
@@ -100,14 +100,14 @@ def test_an_explanation_counts_what_the_same_pass_has_given_away() -> None:
     large, small = asks(2), asks(1)
     view = scene([node("a", 2)], [], [(1, large), (2, small)])
     reasons = explain(view, plan(view), small)
-    assert "node 'a' has none of its 2 processors free" in [reason.text for reason in reasons]
+    assert "node 'a' has all 2 processors in use" in [reason.text for reason in reasons]
 
 
 def test_an_explanation_counts_growth_too() -> None:
     running = runs(1, asks(1, 2), ("a", 1), wants=1)
     view = scene([node("a", 2)], [running], [(2, asks(1))])
     texts = [reason.text for reason in explain(view, plan(view), asks(1))]
-    assert "node 'a' has none of its 2 processors free" in texts
+    assert "node 'a' has all 2 processors in use" in texts
 
 
 def test_a_pass_names_only_a_few_of_many_closed_nodes() -> None:
@@ -115,4 +115,4 @@ def test_a_pass_names_only_a_few_of_many_closed_nodes() -> None:
     decided = plan(scene(nodes, [], [(1, asks(1))]))
     reasons = decided.waits[asks(1)].reasons
     assert len([reason for reason in reasons if reason.why is Why.NODE]) == MOST_NODES_NAMED + 1
-    assert reasons[-1].text == "22 more nodes give nothing"
+    assert reasons[-1].text == "22 more nodes are not available"

@@ -36,7 +36,7 @@ def never(request: JobRequest) -> list[str]:
         ),
         (
             gang(part(1, 3, **GPU), part(1, 2, **GPU)),
-            "task 2 needs 2 processors on nodes with feature 'gpu'; beside task 1 there is no room",
+            "task 2 needs 2 processors on nodes with feature 'gpu'; it does not fit beside task 1",
         ),
         (
             gang(part(), part(), part(4, 2), unit=UnitType.PROCESSOR),
@@ -44,7 +44,7 @@ def never(request: JobRequest) -> list[str]:
         ),
         (
             gang(part(1, 4, apart=True)),
-            "task 1 needs 4 times 1 processor, each on a node of its own; there is room for 3 of them",
+            "task 1 needs 4 times 1 processor, each on a different node; there is room for 3 of them",
         ),
         (
             gang(part(5)),
@@ -68,7 +68,7 @@ def never(request: JobRequest) -> list[str]:
         ),
         (
             asks(1, 4, parts=(part(1, 3, **GPU), part(1, 2, group="old"))),
-            "what its tasks need of nodes of several kinds is more in all than its maximum, 4 processors",
+            "the nodes of different kinds that its tasks need add up to more than its maximum, 4 processors",
         ),
     ],
 )
@@ -86,7 +86,7 @@ def test_a_gang_that_waits_is_told_which_task_finds_no_room_now() -> None:
         "task 1 needs 2 times 3 processors, each on one node; there is room for 1 of them now"
     ]
     assert told(gang(part(3, whole=True)), runs(1, asks(2), ("a", 1), ("b", 1))) == [
-        "task 1 needs 3 processors on nodes of its own; there is room for none of them now"
+        "task 1 needs 3 processors on exclusive nodes; there is room for none of them now"
     ]
 
 

@@ -235,13 +235,13 @@ def test_the_reason_names_the_nodes_for_whom_they_are_kept_and_how_long_the_job_
 @pytest.mark.parametrize(
     ("request_", "text"),
     [
-        (inside(1, 5, "q"), "there is no reservation 'q', where alone it may run"),
+        (inside(1, 5, "q"), "the job runs only in reservation 'q', which does not exist"),
         (asks(1, minutes=5, reservation="r"), "a is in reservation 'r', which the job's owner may not use"),
         (
             inside(1, 30),
-            "a is reserved for r; the job may run 30m, and must be over by the end of that",
+            "a is reserved for r; the job may run 30m, and must end with the reservation",
         ),
-        (inside(1, 5), "a is reserved for r, and not yet the job's"),
+        (inside(1, 5), "a is reserved for r, and the reservation has not begun"),
         (inside(1, 5), "b is not in reservation 'r'"),
     ],
 )

@@ -178,7 +178,7 @@ class Desk:
         found: list[Reason] = []
         if record.state is JobState.SUSPENDED:
             since = datetime.fromtimestamp(suspension_of(record.run).since, UTC).astimezone()
-            text = f"it is suspended since {since.isoformat(timespec='seconds')}"
+            text = f"it has been suspended since {since.isoformat(timespec='seconds')}"
             found.append(Reason(Why.HOLD, text, SUSPENDED))
         if record.id in self.cluster.held:
             until = datetime.fromtimestamp(self.cluster.held[record.id], UTC).astimezone()
@@ -201,7 +201,7 @@ class Desk:
             free = len(self.cluster.free_on(node))
             if free < len(numbers):
                 needs = f"{len(numbers)} processor{'s' if len(numbers) > 1 else ''}"
-                text = f"to go on it needs {needs} of {node}; {free or 'none'} free there now"
+                text = f"to resume, it needs {needs} on {node}; {free or 'none'} free now"
                 found.append(Reason(Why.PROCESSORS, text))
         return found
 

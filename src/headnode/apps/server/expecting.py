@@ -50,11 +50,11 @@ def expected_object(desk: Desk, record: JobRecord) -> Object | None:
 def _why(expected: Expected | None) -> str:
     """Say why something is not known; "" when all is."""
     if expected is None:
-        return "nobody has looked so far back in the queue yet"
+        return "the prediction has not reached its place in the queue yet"
     if expected.p50 is None:
-        return "it waits for jobs that have no run time limit, and none like them has ended yet"
+        return "it waits for jobs without a run time limit, and no similar job has ended yet"
     if expected.promise is None:
-        return "there is no promise: it waits for jobs that have no run time limit"
+        return "there is no promise: it waits for jobs without a run time limit"
     return ""
 
 

@@ -37,7 +37,7 @@ def kept_for_others(cluster: Cluster, offers: Offers, job: JobId) -> list[Reason
     kept.sort(key=lambda each: cluster.turn(each[0]))
     told = [_kept(record, offer) for record, offer in kept[:MOST_KEPT]]
     if len(kept) > MOST_KEPT:
-        told.append(Reason(Why.PROCESSORS, f"processors are kept for {len(kept) - MOST_KEPT} jobs more"))
+        told.append(Reason(Why.PROCESSORS, f"processors are kept for {len(kept) - MOST_KEPT} more jobs"))
     return told
 
 
@@ -45,7 +45,7 @@ def _kept(record: JobRecord, offer: Offer) -> Reason:
     count = sum(number for _, number in offer.giving.shares)
     what = "1 processor is" if count == 1 else f"{count} processors are"
     name = "its filter" if record.filtered is None else f"the activation filter {record.filtered.filter!r}"
-    text = f"{what} kept for job {record.id}, which {name} does not let start yet"
+    text = f"{what} kept for job {record.id} until {name} accepts it"
     return Reason(Why.PROCESSORS, text, str(record.id))
 
 
@@ -70,7 +70,7 @@ def _asked(cluster: Cluster, offers: Offers, record: JobRecord) -> list[Reason]:
     names = ", ".join(repr(each.name) for each in chain)
     offer = offers.of.get(record.id)
     if offer is not None and offer.stage is Stage.ASKED:
-        what = f"it is offered {offer.units} units, and the activation filters {names} are asked"
+        what = f"it is offered {offer.units} units; the activation filters {names} have not answered yet"
         return [Reason(Why.FILTER, what, chain[0].name)]
     if record.id in offers.aside or record.id in offers.crowded:
         what = f"the activation filters {names} are busy with other jobs"

@@ -17,7 +17,7 @@ def _gave_way(record: JobRecord) -> list[Reason]:
     if record.run is None or not record.run.gave_way_to:
         return []
     other = record.run.gave_way_to
-    return [Reason(Why.PREEMPTION, f"it was preempted by job {other}, and waits again", str(other))]
+    return [Reason(Why.PREEMPTION, f"it was preempted by job {other} and is queued again", str(other))]
 
 
 def _being_preempted(record: JobRecord) -> list[Reason]:
@@ -26,7 +26,7 @@ def _being_preempted(record: JobRecord) -> list[Reason]:
         return []
     if record.state is JobState.ENDING and run.preempted_by:
         other = run.preempted_by
-        text = f"it is being preempted by job {other}, and will wait again"
+        text = f"it is being preempted by job {other} and will be requeued"
         return [Reason(Why.PREEMPTION, text, str(other))]
     if not run.recalled or not run.recalled_for:
         return []
@@ -35,5 +35,5 @@ def _being_preempted(record: JobRecord) -> list[Reason]:
     left = sum(run.recalled.values())
     text = f"it gives up {left} processor{'s' if left > 1 else ''} for {jobs} as its tasks end"
     if sum(map(len, run.allocation.values())) == left:
-        text = f"it gives up all that it holds for {jobs} as its tasks end, and will wait again"
+        text = f"it gives up all its processors for {jobs} as its tasks end and will be requeued"
     return [Reason(Why.PREEMPTION, text, str(run.recalled_for[0]))]

@@ -74,12 +74,12 @@ def verdict(answer: Answer, phase: Phase, rules: Rules = "hpcpack") -> Verdict:
 
 
 _OUTCOMES = {
-    Verdict.START: "let it start",
-    Verdict.BLOCK_QUEUE: "lets it wait, and jobs of its priority and below behind it",
-    Verdict.KEEP_RESOURCES: "lets it wait, and keeps for it what it was offered",
+    Verdict.START: "accepted it",
+    Verdict.BLOCK_QUEUE: "blocks it and the jobs of its priority or lower behind it",
+    Verdict.KEEP_RESOURCES: "delays it and keeps the offered processors for it",
     Verdict.HOLD: "put it on hold",
     Verdict.FAIL: "failed it",
-    Verdict.WAIT: "does not let it have what it was offered",
+    Verdict.WAIT: "declined the processors offered to it",
 }
 
 

@@ -45,7 +45,7 @@ def task_reasons(cluster: Cluster, record: JobRecord, index: int) -> list[TaskRe
 
 def _dependency(left: int, key: str | int) -> TaskReason:
     what = f"task {key!r}" if isinstance(key, str) else f"task group {key}"
-    number = f"; {left} tasks of that name are not over" if left > 1 else ""
+    number = f"; {left} tasks of that name have not ended" if left > 1 else ""
     return TaskReason("dependency", f"it waits for {what} to end{number}", str(key))
 
 
@@ -63,7 +63,7 @@ def _room(cluster: Cluster, record: JobRecord, index: int) -> TaskReason:
     if first < index:
         return TaskReason(
             "order",
-            f"tasks are dispatched in list order, and task {first + 1} waits before it",
+            f"tasks are dispatched in list order, and task {first + 1} is still queued",
             str(first + 1),
         )
     if task.required_nodes:
@@ -72,13 +72,15 @@ def _room(cluster: Cluster, record: JobRecord, index: int) -> TaskReason:
         if gone:
             what = f"it requires {', '.join(gone)}, which its job does not hold and will not get: {WAY_OUT}"
             return TaskReason("node", what, gone[0])
-        return TaskReason("node", f"it needs room on {nodes}, which its job's other tasks use", nodes)
+        return TaskReason(
+            "node", f"it needs free processors on {nodes}, which other tasks of its job use", nodes
+        )
     if task.node_group or task.needs != ANY_NODE:
         return _suitable(cluster, flow, task)
     if task.distribution is not None and task.kind is not TaskType.SWEEP:
         return TaskReason(
             "processors",
-            f"its {task.minimum} processes are to lie on nodes in a way for which there is no room yet; "
+            f"its {task.minimum} processes need a distribution over nodes that is not free yet; "
             f"{free} of the job's {held} processors are free",
         )
     if flow.run.tasks[index].endless and free >= task.minimum:
@@ -105,7 +107,7 @@ def _gang(cluster: Cluster, flow: Flow, index: int) -> TaskReason:
     for node, _ in flow.run.parts[index]:
         known = cluster.nodes.get(node)
         if known is None or known.state not in TAKE_TASKS:
-            return TaskReason("node", f"node {node}, where it has its processors, takes no tasks now", node)
+            return TaskReason("node", f"node {node}, which holds its processors, accepts no tasks now", node)
     return TaskReason("processors", "its processors are in use; it starts when they are free")
 
 
@@ -114,10 +116,10 @@ def _suitable(cluster: Cluster, flow: Flow, task: TaskSpec) -> TaskReason:
     reasons = {node: unsuitable(cluster, node, task) for node in flow.run.allocation}
     fitting = ", ".join(node for node, reason in reasons.items() if not reason)
     if fitting:
-        what = f"it needs room on {fitting}: no other node of its job is what it asks for"
+        what = f"it needs free processors on {fitting}: no other node of its job is eligible"
         return TaskReason("node", what, fitting)
     node, reason = next(iter(reasons.items()), ("", "it holds none"))
-    return TaskReason("node", f"no node of its job is what it asks for: {node} {reason}; {WAY_OUT}", node)
+    return TaskReason("node", f"no node of its job is eligible: {node} {reason}; {WAY_OUT}", node)
 
 
 def not_held(held: Collection[str], task: TaskSpec) -> list[str]:
@@ -138,7 +140,7 @@ def check_could_run(cluster: Cluster, record: JobRecord, task: TaskSpec, whose: 
         what = f"{whose} requires node {gone[0]!r}, which job {record.id} does not hold"
     elif reasons and all(reasons.values()):
         node, reason = next(iter(reasons.items()))
-        what = f"{whose} asks for a node that job {record.id} does not hold: {node} {reason}"
+        what = f"{whose} needs a node that job {record.id} does not hold: {node} {reason}"
     else:
         return
     there = ", ".join(held)

@@ -229,7 +229,9 @@ class _Pass:
             never = never_with_any(wish.request, self._view)
             if never:
                 return Wait(never)
-        ahead = () if head is None else (Reason(Why.PRIORITY, f"job {head} goes first", str(head)),)
+        ahead = (
+            () if head is None else (Reason(Why.PRIORITY, f"job {head} is ahead in the queue", str(head)),)
+        )
         told = with_alternatives(self._refused(each) for each in self._options(wish))
         return Wait((*ahead, *told), at)
 
@@ -247,7 +249,7 @@ class _Pass:
         job = min(slots)[1] if slots else self._head
         what = f"it would fit, but could delay job {job}, which has a reservation"
         if wish.end == NEVER:
-            what += "; with a run time limit it may fit before it"
+            what += "; with a run time limit it may be backfilled"
         return Reason(Why.RESERVATION, what, str(job))
 
 

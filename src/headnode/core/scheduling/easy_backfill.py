@@ -34,5 +34,5 @@ def _refusal(standing: Standing, wish: Wish, fits: bool) -> tuple[Reason, ...]:
     job = head.job
     what = f"{'it would fit, but' if fits else 'it'} could delay job {job}, which holds the reservation"
     if wish.end == inf:
-        what += "; with a run time limit it may fit before it"
+        what += "; with a run time limit it may be backfilled"
     return (Reason(Why.RESERVATION, what, str(job)),)

@@ -28,5 +28,5 @@ def _refusal(standing: Standing, wish: Wish, fits: bool) -> tuple[Reason, ...]:
     if head is None or not fits:
         return ()
     job = head.job
-    what = f"it would fit, but under this policy nobody overtakes job {job}"
+    what = f"it would fit, but policy fcfs starts no job before job {job}"
     return (Reason(Why.POLICY, what, str(job)),)

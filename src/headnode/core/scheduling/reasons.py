@@ -21,7 +21,7 @@ MOST_NODES_NAMED = 8
 
 _NONE: Mapping[str, tuple[int, int]] = {}
 _TOGETHER = Reason(
-    Why.PROCESSORS, "what there is does not give all that the job needs at once on nodes it may use together"
+    Why.PROCESSORS, "the eligible nodes together cannot meet all requirements of the job at once"
 )
 
 
@@ -77,7 +77,7 @@ def why_out(need: Need, request: JobRequest, board: Board, number: int) -> str:
     terrain = board.terrain
     unsuitable = objection(rules_of(request), terrain.facts[number])
     if unsuitable or terrain.closed[number]:
-        return unsuitable or f"takes no new work: {terrain.closed[number]}"
+        return unsuitable or f"accepts no new jobs: {terrain.closed[number]}"
     if terrain.closes_too_soon(number, request.run_time):
         return _closes(terrain.open_for[number], request.run_time)
     kept = "" if need.access is None else terrain.kept_from(number, need.access)
@@ -104,10 +104,14 @@ def _too_few(need: Need, board: Board, *, now: bool) -> Iterator[Reason]:
     there = f"at most {counted(units, need.unit)}"
     if need.unit is not UnitType.NODE:
         there += " on one node" if need.single else f" on {counted(nodes, idle + 'node')}"
-    if not units:
-        there = f"no {idle}node it may use has any"
-    what = f"needs {counted(need.minimum, need.unit)}; {there}" + (" would fit" if units else "")
-    yield Reason(Why.PROCESSORS, what + (" now" if now else ""))
+    there = f"{there} would fit{' now' if now else ''}" if units else _nothing(need, now=now)
+    yield Reason(Why.PROCESSORS, f"needs {counted(need.minimum, need.unit)}; {there}")
+
+
+def _nothing(need: Need, *, now: bool) -> str:
+    if not now:
+        return "no node is eligible"
+    return "no eligible node is idle" if need.whole else "no eligible node has a free one"
 
 
 def _given(need: Need, board: Board, order: Order) -> tuple[int, int]:
@@ -131,8 +135,8 @@ def _too_few_alone(need: Need, board: Board) -> Iterator[Reason]:
         default=0,
     )
     if alone < need.share:
-        asked = f"an exclusive task needs {counted(need.share, need.unit)} on nodes of its own"
-        yield Reason(Why.PROCESSORS, f"{asked}; {counted(alone, need.unit)} on idle nodes would fit")
+        asked = f"an exclusive task needs {counted(need.share, need.unit)} on idle nodes"
+        yield Reason(Why.PROCESSORS, f"{asked}; they have {alone or 'none'}")
 
 
 def _licences(need: Need, board: Board) -> Iterator[Reason]:
@@ -140,9 +144,7 @@ def _licences(need: Need, board: Board) -> Iterator[Reason]:
         asked = need.fixed.get(feature, 0) + (need.minimum if feature in need.each else 0)
         free = board.licences.get(feature, inf)
         if asked > free:
-            yield Reason(
-                Why.LICENCES, f"needs {asked} of licence {feature!r}; {free} would be there", feature
-            )
+            yield Reason(Why.LICENCES, f"needs {asked} of licence {feature!r}; {free} available", feature)
 
 
 def _reserved(need: Need, request: JobRequest, board: Board) -> Iterator[Reason]:
@@ -152,7 +154,7 @@ def _reserved(need: Need, request: JobRequest, board: Board) -> Iterator[Reason]
         return
     known = {each.name for times in terrain.reserved for each in times}
     if access.reservation and access.reservation not in known:
-        what = f"there is no reservation {access.reservation!r}, where alone it may run"
+        what = f"the job runs only in reservation {access.reservation!r}, which does not exist"
         yield Reason(Why.RESERVED, what, access.reservation)
         return
     rules, kept = rules_of(request), dict[str, list[str]]()
@@ -185,7 +187,7 @@ def _nodes_named(need: Need, request: JobRequest, board: Board, *, now: bool) ->
     for number in nsmallest(MOST_NODES_NAMED, outs, terrain.names.__getitem__):
         yield _node(terrain, number, why_out(need, request, board, number))
     if len(outs) > MOST_NODES_NAMED:
-        yield Reason(Why.NODE, f"{len(outs) - MOST_NODES_NAMED} more nodes give nothing")
+        yield Reason(Why.NODE, f"{len(outs) - MOST_NODES_NAMED} more nodes are not available")
 
 
 def _alike(need: Need, request: JobRequest, board: Board) -> Iterator[Reason]:
@@ -204,7 +206,7 @@ def _alike(need: Need, request: JobRequest, board: Board) -> Iterator[Reason]:
         yield Reason(Why.NODE, f"{who} {text}", names[0] if len(names) == 1 else "")
     untold = sum(map(len, list(alike.values())[MOST_NODES_NAMED:]))
     if untold:
-        yield Reason(Why.NODE, f"{untold} more nodes give nothing")
+        yield Reason(Why.NODE, f"{untold} more nodes are not available")
 
 
 def _together(names: Iterable[str]) -> str:
@@ -213,17 +215,19 @@ def _together(names: Iterable[str]) -> str:
 
 def _busy(need: Need, board: Board, number: int) -> str:
     if board.owned[number]:
-        return "belongs to one job alone"
+        return "is used exclusively by one job"
     if need.whole and board.jobs[number]:
-        return f"has {counted(board.jobs[number], 'job')} on it, and this job wants nodes of its own"
+        return f"has {counted(board.jobs[number], 'job')} running, and this job needs exclusive nodes"
     if need.memory and 0 <= board.memory[number] < need.memory:
-        return f"has {board.memory[number]} MB of memory free; the job wants {need.memory} for each processor"
+        free = board.memory[number]
+        return f"has {free} MB of memory free; the job needs {need.memory} MB for each processor"
     lacking = _lacking(need, board, number)
     if lacking:
         return lacking
     if board.free[number] > 0:
         return f"has {counted(board.free[number], 'processor')} free, which is not a whole {need.unit}"
-    return f"has none of its {counted(board.terrain.processors[number], 'processor')} free"
+    processors = board.terrain.processors[number]
+    return f"has {'its 1 processor' if processors == 1 else f'all {processors} processors'} in use"
 
 
 def _lacking(need: Need, board: Board, number: int) -> str:

@@ -32,7 +32,7 @@ def parts_short(need: Need, request: JobRequest, board: Board, *, now: bool) -> 
         room = _room(need, need.parts[number], field, now=now)
         yield Reason(Why.PROCESSORS, f"{_wish(need, request, number)}; {room}")
     if len(alone) > MOST_TASKS_NAMED:
-        yield Reason(Why.PROCESSORS, f"{len(alone) - MOST_TASKS_NAMED} more tasks find no room")
+        yield Reason(Why.PROCESSORS, f"{len(alone) - MOST_TASKS_NAMED} more tasks do not fit")
     if not alone:
         yield from _beside_others(need, request, board, field)
 
@@ -41,13 +41,13 @@ def _beside_others(need: Need, request: JobRequest, board: Board, field: Field) 
     if not need.together:
         if is_bounded(need) and covered(need, board, tuple(field.there.items()), {}) is None:
             most = _counted(need.ceiling, need.unit)
-            what = f"what its tasks need of nodes of several kinds is more in all than its maximum, {most}"
+            what = f"the nodes of different kinds that its tasks need add up to more than its maximum, {most}"
             yield Reason(Why.PROCESSORS, what)
         return
     parts = need.parts
     fit = bisect_left(range(len(parts)), True, key=lambda number: lay(parts[: number + 1], field) is None)
     if fit < len(parts):
-        what = f"{_wish(need, request, fit)}; beside {_before(fit)} there is no room"
+        what = f"{_wish(need, request, fit)}; it does not fit beside {_before(fit)}"
         yield Reason(Why.PROCESSORS, what)
 
 
@@ -63,7 +63,7 @@ def _wish(need: Need, request: JobRequest, number: int) -> str:
 
 def _size(need: Need, part: PartNeed) -> str:
     if part.whole and not part.apart:
-        return f"{_counted(part.units, need.unit)} on nodes of its own"
+        return f"{_counted(part.units, need.unit)} on exclusive nodes"
     lumps = [
         _counted(size, need.unit) if times == 1 else f"{times} times {_counted(size, need.unit)}"
         for size, times in part.lumps
@@ -71,7 +71,7 @@ def _size(need: Need, part: PartNeed) -> str:
     if _is_one(part):
         return f"{lumps[0]} on one node"
     if part.apart:
-        return f"{' and '.join(lumps)}, each on a node of its own"
+        return f"{' and '.join(lumps)}, each on a different node"
     if part.size == 1:
         return _counted(part.units, need.unit)
     return f"{' and '.join(lumps)}, each on one node"
@@ -101,7 +101,7 @@ def _room(need: Need, part: PartNeed, field: Field, *, now: bool) -> str:
     if part.whole:
         there = [units for node, units in field.there.items() if node in part.nodes and node in field.alone]
     if not there:
-        return "no such node has anything free" if now else "there is no such node"
+        return "no such node is available now" if now else "there is no such node"
     if part.size == 1 and not part.apart:
         return f"{_counted(sum(there), need.unit)} {'free there' if now else 'there in all'}"
     if _is_one(part):

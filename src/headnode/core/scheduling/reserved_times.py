@@ -66,8 +66,8 @@ def objection_in_words(times: Sequence[Reserved], access: Access) -> str:
     if access.reservation not in access.welcome:
         return f"in reservation {named.name!r}, which the job's owner may not use"
     if access.lasts > named.ends - max(named.begins, 0.0):
-        return f"reserved {named.says}; {_may_run(access)}, and must be over by the end of that"
-    return f"reserved {named.says}, and not yet the job's"
+        return f"reserved {named.says}; {_may_run(access)}, and must end with the reservation"
+    return f"reserved {named.says}, and the reservation has not begun"
 
 
 def _may_run(access: Access) -> str:

@@ -96,9 +96,9 @@ def resource_key(order: tuple[OrderKey, ...], node: NodeFacts) -> tuple[int | st
 def _outside(bounds: tuple[int | None, int | None], amount: int, noun: str) -> str:
     least, most = bounds
     if least is not None and amount < least:
-        return f"has {amount} {noun}; the job wants at least {least}"
+        return f"has {amount} {noun}; the job needs at least {least}"
     if most is not None and amount > most:
-        return f"has {amount} {noun}; the job wants at most {most}"
+        return f"has {amount} {noun}; the job accepts at most {most}"
     return ""
 
 

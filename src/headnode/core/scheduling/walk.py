@@ -109,7 +109,7 @@ def _behind(view: View, standing: Standing, wish: Wish, rule: Rule, head: Head) 
     never = _would_never_fit(view, standing, wish)
     if never:
         return Wait(never)
-    ahead = Reason(Why.PRIORITY, f"job {head.job} goes first", str(head.job))
+    ahead = Reason(Why.PRIORITY, f"job {head.job} is ahead in the queue", str(head.job))
     told = with_alternatives(_refused(standing, each, rule) for each in standing.options(wish))
     return Wait((ahead, *told))
 

@@ -20,7 +20,7 @@ OVER = ("Finished", "Failed", "Canceled")
 
 
 def page(told: "Told", job: "Told", *, now: float, width: int = WIDE, dry_run: bool = False) -> str:
-    """Return the page: what the job is, what it waits for, when it may start, what would let it.
+    """Return the page: what the job is, what it waits for, when it may start, what would start it.
 
     `told` is the head's explanation, `job` the job object; `now` in seconds since 1970.  With `dry_run` the
     job does not exist: the page tells what would become of it.
@@ -34,10 +34,10 @@ def page(told: "Told", job: "Told", *, now: float, width: int = WIDE, dry_run: b
             line for key, value in numbers(told, job, now) for line in laid_out(value, width, f"  {key:<10} ")
         ),
         section(_heading(job, dry_run=dry_run), first, width),
-        section("Let go, it would wait because", then, width),
+        section("Once released, it would wait because", then, width),
         _changes(told, now, width),
         section("It depends on", _dependencies(told.get("dependencies") or ()), width),
-        section("Tasks that wait", _tasks(told["tasks"]), width),
+        section("Waiting tasks", _tasks(told["tasks"]), width),
         node_rows("Node by node", nodes, now, width),
         section("What you can do", advice(told, job, dry_run=dry_run), width),
     ]
@@ -63,7 +63,7 @@ def _headline(told: "Told", job: "Told", now: float, *, dry_run: bool) -> str:
 
 def _heading(job: "Told", *, dry_run: bool) -> str:
     if job["state"] == "Running":
-        return "What others have of it"
+        return "Processors it gives up"
     return "Why it would wait" if dry_run else "Why it waits"
 
 
@@ -95,7 +95,7 @@ def _reasons(told: "Told", now: float) -> tuple[list[str], list[str]]:
         if reason["why"] in OUTSIDE:
             outside.append(reason["text"])
         elif behind and reason["why"] == "priority" and reason["what"] == str(behind["job"]):
-            texts.append(_reserved(behind, now))  # says who goes first, and when
+            texts.append(_reserved(behind, now))  # says which job is ahead, and when it starts
         elif not _of_node(reason):
             texts.append(reason["text"])
     return (outside, texts) if outside else (texts, [])
@@ -103,11 +103,12 @@ def _reasons(told: "Told", now: float) -> tuple[list[str], list[str]]:
 
 def _reserved(behind: "Told", now: float) -> str:
     name = f' "{behind["name"]}"' if behind["name"] else ""
-    who = f"job {behind['job']}{name} of {behind['owner']} goes first, on {places(behind['nodes'])}"
+    who = f"job {behind['job']}{name} of {behind['owner']} is ahead in the queue; it starts"
+    where = f"on {places(behind['nodes'])}"
     if behind["at"] is None:
-        return f"{who}, when jobs without a run time limit have ended"
+        return f"{who} {where} when jobs without a run time limit have ended"
     wait = span(max(0.0, behind["at"] - now))
-    return f"{who}, in {wait} at the latest ({instant(behind['at'])})"
+    return f"{who} in {wait} at the latest ({instant(behind['at'])}), {where}"
 
 
 def _changes(told: "Told", now: float, width: int) -> str:
@@ -116,17 +117,15 @@ def _changes(told: "Told", now: float, width: int) -> str:
     sooner = [
         (_sooner(change, now), _way(change, told["job"])) for change in told["changes"] if not change["now"]
     ]
-    cut = ["the search was cut short to spare the head; there may be more"] if told["cut"] else []
+    cut = ["the search reached its limit; there may be more changes"] if told["cut"] else []
     if at_once:
         return section("It would start now", [*at_once, *cut], width)
     if sooner:
         return section("It would start sooner, though not now", [*sooner, *cut], width)
     if not told["searched"]:
         return ""
-    none = "No change of one or two things that it asks for would let it start now."
-    unknown = (
-        "Whether a change would let it start now is not known: the search was cut short to spare the head."
-    )
+    none = "No change to one or two of its requirements would start it now."
+    unknown = "It is not known whether a change would start it now: the search reached its limit."
     return "\n".join(laid_out(unknown if cut else none, width))
 
 
@@ -152,11 +151,11 @@ def _tasks(tasks: "Iterable[Told]") -> list[str]:
 
 def _dependencies(told: "Iterable[Told]") -> list[str]:
     """Return each thing that it waits for or has waited for, and how that stands."""
-    stands = {"met": "has come true", "open": "may come true", "never": "can never come true"}
+    stands = {"met": "is satisfied", "open": "is open", "never": "can never be satisfied"}
     points = []
     for one in told:
         name = f' "{one["name"]}"' if one["name"] else ""
-        state = f"the job is {one['state'].lower()}" if one["state"] else "the job is not known any more"
+        state = f"the job is {one['state'].lower()}" if one["state"] else "the job is no longer known"
         how = stands.get(one["standing"], "")
         points.append(f"job {one['job']}{name}, {one['condition']}: {how and f'it {how}; '}{state}")
     return points

@@ -50,7 +50,7 @@ def _about_hold(told: "Told") -> list[str]:
     if any(not reason.get("what") for reason in holds):
         points.append(f"lift the hold: hn job modify {told['job']} /holduntil:")
     if any(reason.get("what") == SUSPENDED for reason in holds):
-        points.append(f"let it go on: hn job resume {told['job']}")
+        points.append(f"resume it: hn job resume {told['job']}")
     return points
 
 

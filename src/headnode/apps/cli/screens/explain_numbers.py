@@ -17,7 +17,7 @@ SAME = 60.0  # seconds between two instants that are told as one
 def numbers(told: "Told", job: "Told", now: float) -> "Iterator[tuple[str, str]]":
     """Yield each fact with its name; facts that there are not are left out."""
     facts = {
-        "asks for": f"{request(job)}, run time {_run_time(job['run_time'])}, priority {job['priority_name']}",
+        "requests": f"{request(job)}, run time {_run_time(job['run_time'])}, priority {job['priority_name']}",
         "submitted": _ago(job["submitted"], now),
         "turn": _turn(told),
         "expected": _expected(told, now),
@@ -39,14 +39,14 @@ def _deadline(told: "Told") -> str:
     said = f"it must end by {instant(deadline['at'])}"
     words = {
         "expected": "as things stand",
-        "at_worst": "one time of ten",
+        "at_worst": "in 1 of 10 cases",
         "by_limits": "by run time limits",
     }
     late = next(((how, deadline[how]) for how in words if (deadline[how] or 0) > 0), None)
     if late is None:
         return said
     how, seconds = late
-    return f"{said}; at risk: {words[how]} it would start {span(seconds)} too late for that"
+    return f"{said}; at risk: {words[how]} it would start {span(seconds)} too late"
 
 
 def _run_time(seconds: float | None) -> str:
@@ -87,9 +87,9 @@ def _expected(told: "Told", now: float) -> str:
     if not expected or expected["p50"] is None or _alike(expected["p50"], expected["promise"]):
         return ""
     late = expected["p90"] is not None and not _alike(expected["p50"], expected["p90"])
-    nine = f"; nine times of ten by {instant(expected['p90'])}" if late else ""
+    nine = f"; in 9 of 10 cases by {instant(expected['p90'])}" if late else ""
     wait = span(max(0.0, expected["p50"] - now))
-    return f"{instant(expected['p50'])} (in {wait}), from run times of the past{nine}"
+    return f"{instant(expected['p50'])} (in {wait}), from past run times{nine}"
 
 
 def _alike(one: float, other: float | None) -> bool:

@@ -143,10 +143,10 @@ def expected(told: "Mapping[str, Any] | None") -> dict[str, str]:
     """Return when a job should start, as far as that can be said."""
     if not told:
         return {}
-    by_limits = "by run time limits, if nobody goes ahead of it"
+    by_limits = "by run time limits, if no job gets ahead of it"
     return {
         "Expected Start": instant(told["p50"]),
-        "Expected By": f"{instant(told['p90'])}, nine times of ten" if told["p90"] else "",
+        "Expected By": f"{instant(told['p90'])}, in 9 of 10 cases" if told["p90"] else "",
         "Promised Start": f"{instant(told['promise'])}, {by_limits}" if told["promise"] else "",
     }
 

@@ -165,7 +165,7 @@ class Minimums:
             wait = self.inner.waits.get(asks)
             late = self._late.get(asks)
             if wait is None:
-                what = "those before it in the queue are given places first; the next pass looks again"
+                what = "jobs ahead in the queue are placed first; the next pass tries again"
                 wait = Wait((Reason(Why.PRIORITY, what),))
             return wait if late is None else replace(wait, reasons=(late, *wait.reasons))
 

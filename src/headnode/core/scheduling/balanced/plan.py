@@ -97,7 +97,8 @@ def _recalls(lending: Lending, terrain: Terrain) -> Iterator[Recall]:
 def _why(for_jobs: Mapping[JobId, None] | tuple[JobId, ...]) -> Reason:
     """Say for whom something is asked for."""
     if not for_jobs:
-        return Reason(Why.SHARE, "nobody needs any more what it was to give up")
+        return Reason(Why.SHARE, "other jobs no longer need its processors")
     first = ", ".join(map(str, tuple(for_jobs)[:5]))
     named = f"job{'s' if len(for_jobs) > 1 else ''} {first}{' and others' if len(for_jobs) > 5 else ''}"
-    return Reason(Why.SHARE, f"it has more than its share, or {named} less than the minimum", first)
+    hold = "hold" if len(for_jobs) > 1 else "holds"
+    return Reason(Why.SHARE, f"it holds more than its share, or {named} {hold} less than the minimum", first)
