@@ -16,7 +16,7 @@ from headnode.core.launching.recipe import argv_of
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import GroupEdge, JobSpec, UnitType
 from headnode.core.model.quantities import Seconds
-from headnode.core.model.task import TaskSpec, TaskType
+from headnode.core.model.task import Distribution, TaskSpec, TaskType
 
 from . import grid_documents as documents
 from . import specs
@@ -223,3 +223,42 @@ def test_a_lenient_read_is_written_as_a_correct_description() -> None:
     assert spec.tasks[0].command == "/bin/hostname -f"
     assert any("'argumets' is not known: it is read as 'arguments'" in item.what for item in report)
     assert read_job(write_job(spec)[0])[0] == spec
+
+
+@pytest.mark.parametrize("layout", [None, Distribution(nodes=1)])
+def test_a_task_without_mpi_is_never_written_with_a_count_that_makes_it_mpi(
+    layout: Distribution | None,
+) -> None:
+    task = TaskSpec(
+        name="a", command="/bin/a", minimum=2, maximum=2, distribution=layout, private_directory=True
+    )
+    found, report = written(JobSpec(tasks=(task,)))
+    assert found["tasks"][0]["definition"] == {"version": 2, "executable": "/bin/a"}
+    assert report == [
+        "approximated task 'a': minimum: a count above 1 is an MPI program there: this program is given one"
+        " processor"
+    ]
+
+
+@pytest.mark.parametrize("kind", ["single", "openmp", "hybrid", "mpi"])
+def test_a_grid_task_keeps_the_jobtype_it_was_read_with(kind: str) -> None:
+    definition = {"version": 2, "executable": "/bin/a", "count": 2, "jobtype": kind}
+    found, report = written(read_job(json.dumps(definition))[0], TASK)
+    assert found == definition
+    assert report == []
+
+
+def test_variables_of_a_grid_task_are_written_in_the_spelling_they_were_read_in() -> None:
+    environment = {"foo": "1", "BAR": "2", "Qux": "3"}
+    definition = {"version": 2, "executable": "/bin/a", "environment": environment}
+    spec, _ = read_job(json.dumps(definition))
+    assert spec.tasks[0].environment == {"FOO": "1", "BAR": "2", "QUX": "3"}
+    found, report = written(spec, TASK)
+    assert found["environment"] == environment
+    assert report == []
+
+
+def test_a_task_with_an_empty_queue_is_in_the_queue_of_its_job() -> None:
+    tasks = [{"id": "a", "definition": {"version": 2, "executable": "b", "requirements": {"queue": ""}}}]
+    spec = read({"version": 2, "tasks": tasks, "requirements": {"queue": "long"}})
+    assert spec.template == "long"

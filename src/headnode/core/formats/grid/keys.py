@@ -150,7 +150,7 @@ TASK_ROWS = table(
         key="environment",
         value=ENVIRONMENT,
         source=_GRID + "environment: names become upper case",
-        field="environment",
+        field="environment; the spelling of the names is kept",
         substituted=True,
     ),
     Row(

@@ -54,7 +54,7 @@ def _queue(job: Source, definitions: Sequence[Source | None], wanted: Sequence[N
     """Return the queue that all tasks ask for; "" when there is none."""
     of_job = _needs(job)
     of_all: str = of_job.get("queue", "")
-    asked: set[str] = {needs.get("queue", of_all) for needs in wanted if needs is not None} or {of_all}
+    asked: set[str] = {needs.get("queue") or of_all for needs in wanted if needs is not None} or {of_all}
     queue = asked.pop() if len(asked) == 1 else ""
     where = next((one for one in (job, *definitions) if one and _needs(one).get("queue")), None)
     if where:

@@ -44,9 +44,9 @@ class TaskReader:
         fields |= self._streams(source, base, extensions)
         self._files(source, base, extensions)
         fields["private_directory"] = True
-        return fields | {"environment": self._environment(source), "extensions": extensions}
+        return fields | {"environment": self._environment(source, extensions), "extensions": extensions}
 
-    def _environment(self, source: Source) -> dict[str, str]:
+    def _environment(self, source: Source, extensions: dict[str, str]) -> dict[str, str]:
         written: Mapping[str, str | int] = source.found.get("environment", {})
         if not written:
             return {}
@@ -54,7 +54,10 @@ class TaskReader:
         environment = {name.upper() if upper else name: str(value) for name, value in written.items()}
         if len(environment) < len(written):
             self._refuse_same(source, written)
-        self._tell_environment(source, written, environment)
+        spelled = {own: name for own, name in zip(environment, written, strict=True) if own != name}
+        if spelled:
+            extensions[f"{PREFIX}environment"] = as_extension(spelled)
+        self._tell_environment(source, bool(spelled), environment)
         return environment
 
     def _refuse_same(self, source: Source, names: Iterable[str]) -> None:
@@ -67,10 +70,7 @@ class TaskReader:
                 source.refuse("environment", "given-twice", what, "write it once, in upper case")
             before.add(own)
 
-    def _tell_environment(
-        self, source: Source, written: Mapping[str, str | int], read: Mapping[str, str]
-    ) -> None:
-        upper = list(written) != list(read)
+    def _tell_environment(self, source: Source, upper: bool, read: Mapping[str, str]) -> None:
         what = "names are in upper case" if upper else "it is the environment of the task"
         source.tell(Kind.TRANSLATED if upper else Kind.KEPT, "environment", what)
         if not all(read.values()):
@@ -169,9 +169,8 @@ def _count(source: Source, extensions: dict[str, str]) -> tuple[int, bool]:
         count = max(found.get("nodes", 1), 1) * max(found.get("ppn", 1), 1)
         if count > MOST_COUNT:
             source.refuse("nodes", "value", f"{count} processes", f"ask for at most {MOST_COUNT}")
-    if kind and not (kind in ONE_PROCESS and count > 1):
-        extensions[PREFIX + "jobtype"] = kind
     if kind:
+        extensions[PREFIX + "jobtype"] = kind
         _tell_kind(source, kind, count)
     return count, count > 1 and kind not in ONE_PROCESS
 

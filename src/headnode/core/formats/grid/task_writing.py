@@ -50,7 +50,7 @@ class DefinitionWriter:
         values |= self._program(task, values, where) | self._streams(task, where)
         values |= {
             "version": 2,
-            "environment": self._environment(task, where),
+            "environment": self._environment(task, values.get("environment", {}), where),
             "max_success_code": self._exit_code(task, where) or None,
             "requirements": needs,
         }
@@ -70,11 +70,11 @@ class DefinitionWriter:
             self._tell(Kind.TRANSLATED, where, what)
         if lost:
             self._tell(Kind.APPROXIMATED, where, f"command: {lost}")
-        self._tell_size(task, where)
         values: Found = {"executable": words[0], "arguments": words[1:]}
         kind = _job_type(task, parallel, kept.get("jobtype", ""))
-        if task.minimum > 1 or kind in ("mpi", "hybrid"):
+        if parallel or kind in ("mpi", "hybrid") or (kind and task.minimum > 1):
             values["count"] = task.minimum
+        self._tell_size(task, "count" in values, where)
         return values | {"jobtype": kind} | self._layout(task, parallel, kept, where)
 
     def _layout(self, task: TaskSpec, parallel: bool, kept: Found, where: str) -> Found:
@@ -95,14 +95,19 @@ class DefinitionWriter:
         self._tell(Kind.NOT_SUPPORTED, where, what)
         return {"ppn": None, "nodes": None}
 
-    def _tell_size(self, task: TaskSpec, where: str) -> None:
+    def _tell_size(self, task: TaskSpec, counted: bool, where: str) -> None:
+        if task.minimum > 1 and not counted:
+            what = "minimum: a count above 1 is an MPI program there: this program is given one processor"
+            self._tell(Kind.APPROXIMATED, where, what)
+            return
         if task.maximum != task.minimum:
             self._tell(Kind.APPROXIMATED, where, "maximum: a grid task has one size, which is its minimum")
         if self._spec.unit is not UnitType.PROCESSOR:
             what = f"minimum: a grid task counts processors, not {self._spec.unit.value}s: the number is kept"
             self._tell(Kind.APPROXIMATED, where, what)
 
-    def _environment(self, task: TaskSpec, where: str) -> Found:
+    def _environment(self, task: TaskSpec, spelled: Found, where: str) -> Found:
+        """Return the variables; one that was read in another spelling, by `spelled`, is written in that."""
         environment: Found = {}
         for name, value in {**self._spec.environment, **task.environment}.items():
             upper = name.upper()
@@ -110,13 +115,13 @@ class DefinitionWriter:
                 self._tell(Kind.NOT_SUPPORTED, where, f"environment: {name!r} beside {upper!r} is left out")
                 continue
             environment[upper] = value
-            if upper != name:
+            if upper != name and spelled.get(upper) != name:
                 self._tell(Kind.APPROXIMATED, where, f"environment: {name!r} becomes {upper!r}")
             if not value:
                 self._tell(
                     Kind.APPROXIMATED, where, f"environment: {name!r} is set to nothing, not taken away"
                 )
-        return environment
+        return {_as_spelled(name, spelled): value for name, value in environment.items()}
 
     def _streams(self, task: TaskSpec, where: str) -> Found:
         values: Found = {}
@@ -148,12 +153,18 @@ class DefinitionWriter:
 
 
 def _job_type(task: TaskSpec, parallel: bool, kept: str) -> str:
-    """Return what count means: processes, threads of one on one node, or processors of one anywhere."""
+    """Return the jobtype: only a task that was read with one has one, because grid itself has no such key."""
     if parallel:
-        return "mpi" if kept in ONE_PROCESS else kept
-    if task.minimum > 1:
+        return "" if kept in ONE_PROCESS else kept
+    if task.minimum > 1 and kept:
         return "openmp" if task.distribution == _ONE_NODE else "single"
-    return kept
+    return "" if task.minimum > 1 else kept
+
+
+def _as_spelled(name: str, spelled: Found) -> str:
+    """Return the spelling in which the variable `name` was read, if it is the same variable."""
+    was = str(spelled.get(name, name))
+    return was if was.upper() == name else name
 
 
 def _contiguous(codes: tuple[tuple[int, int], ...]) -> int:
