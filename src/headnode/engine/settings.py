@@ -42,50 +42,50 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
             Parameter(
                 name="SchedulingPolicy",
                 default="easy",
-                doc="who may overtake a job that waits",
+                doc="which waiting jobs may be backfilled; fcfs: none",
                 choices=("easy", "fcfs", "conservative", "conservative-replan"),
             ),
             Parameter(
                 name="SchedulingDepth",
                 default="100",
-                doc="how many waiting jobs may have a reservation, if the policy gives several",
+                doc="how many waiting jobs may have a reservation under the two conservative policies",
                 least=1,
                 most=100_000,
             ),
             Parameter(
                 name="SchedulingMode",
                 default="Queued",
-                doc="Queued: a job starts with all that it can have; Balanced: all start with their minimum, "
-                "and the rest is shared out again and again",
+                doc="Queued: a job starts with as many processors as it can get; Balanced: all jobs start "
+                "with their minimum and share the rest",
                 choices=("Queued", "Balanced"),
             ),
             Parameter(
                 name="PreemptionType",
                 default="None",
-                doc="in queued mode, what running jobs do for one of higher priority that does not fit: "
-                "nothing; Graceful: they give up processors as their tasks end; Immediate: they are "
-                "stopped and queued again",
+                doc="in queued mode, what happens to running jobs when a job of higher priority does not "
+                "fit: None: nothing; Graceful: they release processors as their tasks end; Immediate: "
+                "they are stopped and requeued",
                 choices=("None", "Graceful", "Immediate"),
             ),
             Parameter(
                 name="TaskImmediatePreemption",
                 default="no",
-                doc="with PreemptionType=Immediate, whether only the tasks are stopped whose processors are "
-                "needed, where their job keeps its minimum",
+                doc="with PreemptionType=Immediate: yes stops only the tasks whose processors are needed, "
+                "if their job keeps its minimum; no stops whole jobs",
                 choices=("yes", "no"),
             ),
             Parameter(
                 name="PriorityBias",
                 default="MediumBias",
-                doc="in balanced mode, how much more a job gets beyond its minimum than one of a priority "
-                "1000 lower: ten times as much, twice as much, or the same",
+                doc="in balanced mode, how many more processors beyond its minimum a job gets than a job "
+                "with a priority 1000 lower: ten times as many, twice as many, or the same number",
                 choices=("HighBias", "MediumBias", "LowBias", "NoBias"),
             ),
             Parameter(
                 name="RebalancingInterval",
                 default="10",
-                doc="in balanced mode, how often processors are taken from jobs with more than their share, "
-                "beside when jobs come and go",
+                doc="in balanced mode, how often processors are taken from jobs that have more than their "
+                "share, in addition to each start and end of a job",
                 unit="s",
                 least=1,
                 most=3600,
@@ -93,14 +93,14 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
             Parameter(
                 name="PreemptionBalancedMode",
                 default="Immediate",
-                doc="in balanced mode, whether tasks are stopped, and run again, so that others get their "
-                "share, or jobs give processors back as their tasks end",
+                doc="in balanced mode: Immediate: tasks are stopped and run again, so that other jobs get "
+                "their share; Graceful: jobs release processors as their tasks end",
                 choices=("Immediate", "Graceful"),
             ),
             Parameter(
                 name="HeartbeatInterval",
                 default="30",
-                doc="how often a node says that it lives",
+                doc="how often an agent sends a heartbeat",
                 unit="s",
                 least=1,
                 most=3600,
@@ -115,8 +115,9 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
             Parameter(
                 name="NodeLease",
                 default="50",
-                doc="for how much of HeartbeatInterval × InactivityCount a node that cannot reach the head "
-                "goes on with tasks that may be run elsewhere, before they stand still; 0: they never do",
+                doc="the part of HeartbeatInterval × InactivityCount for which a node without a connection "
+                "to the head continues tasks that may be run elsewhere; then it stops them; 0: it never "
+                "stops them",
                 unit="%",
                 least=0,
                 most=80,
@@ -124,12 +125,13 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
             Parameter(
                 name="HealthCheckProgram",
                 default="",
-                doc="what every agent runs to see whether its node is well: any exit code but 0 drains it",
+                doc="the program that every agent runs to check its node; any exit code but 0 drains the "
+                "node",
             ),
             Parameter(
                 name="HealthCheckInterval",
                 default="300",
-                doc="how long after the end of a health check the next one begins",
+                doc="the time from the end of a health check to the start of the next one",
                 unit="s",
                 least=1,
                 most=86400,
@@ -137,8 +139,8 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
             Parameter(
                 name="PrologProgram",
                 default="",
-                doc="what every agent runs before the first task of a job on its node: any exit code but 0 "
-                "drains the node, and the job goes elsewhere",
+                doc="the program that every agent runs before the first task of a job on its node; any exit "
+                "code but 0 drains the node, and the job is requeued",
             ),
             Parameter(
                 name="PrologTimeout",
@@ -151,8 +153,8 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
             Parameter(
                 name="EpilogProgram",
                 default="",
-                doc="what every agent runs after the last process of a job on its node, before others get "
-                "what it held: any exit code but 0 drains the node",
+                doc="the program that every agent runs after the last process of a job on its node, before "
+                "other jobs get its processors; any exit code but 0 drains the node",
             ),
             Parameter(
                 name="EpilogTimeout",
@@ -165,7 +167,8 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
             Parameter(
                 name="NodeFilterDirectory",
                 default="",
-                doc="where nodes have the filters OnJobTaskStart, OnTaskStart and OnJobEnd; empty: nowhere",
+                doc="the directory on the nodes with the filters OnJobTaskStart, OnTaskStart and OnJobEnd; "
+                "empty: no node filters",
             ),
             Parameter(
                 name="NodeFilterTimeout",
@@ -178,13 +181,13 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
             Parameter(
                 name="SubmissionFilterProgram",
                 default="",
-                doc="what every job passes before it comes into the queue: [OPTION=VALUE ...] /PATH/PROGRAM "
-                "[ARGUMENT ...] or plugin:NAME; several parted by ;",
+                doc="filters that every job passes before it enters the queue: [OPTION=VALUE ...] "
+                "/PATH/PROGRAM [ARGUMENT ...] or plugin:NAME; separate several by ;",
             ),
             Parameter(
                 name="SubmissionFilterTimeout",
                 default="15",
-                doc="how long a submission filter may take to answer",
+                doc="how long a submission filter may take; after that the job fails",
                 unit="s",
                 least=1,
                 most=600,
@@ -192,12 +195,13 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
             Parameter(
                 name="ActivationFilterProgram",
                 default="",
-                doc="what every job passes before it gets processors, written as SubmissionFilterProgram",
+                doc="filters that every job passes before it gets processors, written as "
+                "SubmissionFilterProgram",
             ),
             Parameter(
                 name="ActivationFilterTimeout",
                 default="15",
-                doc="how long an activation filter may take to answer",
+                doc="how long an activation filter may take; after that it counts as exit code 2",
                 unit="s",
                 least=1,
                 most=600,
@@ -205,7 +209,7 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
             Parameter(
                 name="ActivationFilterInterval",
                 default="10",
-                doc="how long after a no an activation filter is asked again about the same job",
+                doc="the time after a rejection until activation filters are called again for the same job",
                 unit="s",
                 least=1,
                 most=3600,
@@ -213,7 +217,7 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
             Parameter(
                 name="DefaultHoldDuration",
                 default="900",
-                doc="how long an activation filter holds a job that says no date itself",
+                doc="how long an activation filter holds a job that has no date of its own",
                 unit="s",
                 least=60,
                 most=604_800,
@@ -221,14 +225,14 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
             Parameter(
                 name="FiltersAtOnce",
                 default="8",
-                doc="how many filters run at once, of each kind",
+                doc="how many filters run at once, of each of the two kinds",
                 least=1,
                 most=64,
             ),
             Parameter(
                 name="TaskCancelGracePeriod",
                 default="15",
-                doc="how long a task may take to end after it was asked to, before it is killed",
+                doc="the time between SIGTERM and SIGKILL when a task is canceled",
                 unit="s",
                 least=0,
                 most=86400,
@@ -236,97 +240,104 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
             Parameter(
                 name="EmailSmtpServer",
                 default="",
-                doc="the mail server that takes notices, as HOST or HOST:PORT; empty: no mail is sent",
+                doc="the mail server for notifications, as HOST or HOST:PORT; empty: no mail is sent",
             ),
             Parameter(
                 name="EmailEncryption",
                 default="none",
-                doc="how the head speaks to the mail server",
+                doc="how the head connects to the mail server",
                 choices=("none", "starttls", "tls"),
             ),
             Parameter(
                 name="EmailFrom",
                 default="",
-                doc="who notices are from; empty: headnode@ and the name of the head's machine",
+                doc="the sender of notifications; empty: headnode@ and the name of the head's machine",
             ),
             Parameter(
                 name="EmailDomain",
                 default="",
-                doc="where the mail of owners goes whose jobs name no address: OWNER@DOMAIN; empty: nowhere",
+                doc="for jobs without an address: mail goes to OWNER@DOMAIN; empty: they get no mail",
             ),
             Parameter(
                 name="EmailCredentialsFile",
                 default="",
-                doc="absolute path of a file with USER:PASSWORD for the mail server, for the head alone",
+                doc="absolute path of a file with USER:PASSWORD for the mail server; only the head should "
+                "be able to read it",
             ),
             Parameter(
                 name="NotificationWebhooks",
                 default="",
-                doc="web addresses that jobs may name for notices, and all below them, between commas",
+                doc="web addresses, and all addresses below them, that jobs may name for notifications; "
+                "separate several by commas",
             ),
             Parameter(
                 name="NotificationCopies",
                 default="",
-                doc="addresses of mail, or allowed hooks, that get every notice, too, between commas",
+                doc="mail addresses, or allowed webhooks, that also get every notification; separate "
+                "several by commas",
             ),
             Parameter(
                 name="AffinityType",
                 default="NonExclusiveJobs",
-                doc="whose tasks run on their own processors only, unless they have all of a node",
+                doc="the jobs whose tasks are bound to their own processors, unless they have all "
+                "processors of a node",
                 choices=AFFINITIES,
             ),
             Parameter(
                 name="EnforceMemory",
                 default="yes",
-                doc="whether a task is killed that needs more memory than its job estimated for processes",
+                doc="whether a task is killed if it needs more memory than its job estimated for its "
+                "processes",
                 choices=("yes", "no"),
             ),
             Parameter(
                 name="JobProcessLimit",
                 default="65536",
-                doc="how many processes and threads a job has on a node, at most half of what the system can",
+                doc="how many processes and threads a job may have on one node, at most half of what the "
+                "system allows",
                 least=100,
                 most=4_194_304,
             ),
             Parameter(
                 name="Administrators",
                 default="",
-                doc="who administers beside root and who started the head: user,@group",
+                doc="administrators, in addition to root and the user who started the head: user,@group",
             ),
             Parameter(
                 name="Operators",
                 default="",
-                doc="who sees to the jobs of everybody: user,@group",
+                doc="operators, who may manage the jobs of all users: user,@group",
             ),
             Parameter(
                 name="UserMapping",
                 default="name",
-                doc="as whom a job runs on another machine: the user of its owner's name there, or only if "
-                "that user has the same number",
+                doc="the user as whom a job runs on another machine: the user with the name of its owner, "
+                "or that user only if the user id is the same too",
                 choices=("name", "name-and-number"),
             ),
             Parameter(
                 name="DefaultWorkDirectory",
                 default="Current",
-                doc="work directory of jobs from the command line that name none: where the submitter "
-                "stands, or the home directory; job files keep the rule of their language",
+                doc="work directory of jobs from the command line that name none: the current directory of "
+                "the submitter, or the home directory; job files keep the rule of their language",
                 choices=("Current", "Home"),
             ),
             Parameter(
                 name="SubmitterEnvironment",
                 default="",
-                doc="variables of the submitter's shell that jobs from the command line get: names between "
-                "commas, or all",
+                doc="variables of the submitter's shell that jobs from the command line get: names "
+                "separated by commas, or all",
             ),
             Parameter(
                 name="ClusterEnvironment",
                 default="",
-                doc="variables of every task, NAME=VALUE;NAME=VALUE; those of a job or task come before them",
+                doc="variables of every task, NAME=VALUE;NAME=VALUE; variables of a job or task override "
+                "them",
             ),
             Parameter(
                 name="CommandSentences",
                 default="HPCPack",
-                doc="whose sentences the programs job, task, node, cluscfg and clusrun print",
+                doc="the wording that the programs job, task, node, cluscfg and clusrun print",
                 choices=("HPCPack", "CCS"),
             ),
             Parameter(
@@ -338,7 +349,7 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
             Parameter(
                 name="NodeReleaseTaskTimeout",
                 default="15",
-                doc="how long a task may take that releases a node of its job",
+                doc="how long a NodeRelease task may take",
                 unit="s",
                 least=1,
                 most=86400,
@@ -346,22 +357,22 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
             Parameter(
                 name="JobRetryCount",
                 default=str(JOB_RETRY_COUNT),
-                doc="how often a job goes back to the queue because it lost nodes",
+                doc="how often a job is requeued because it lost nodes, before it fails",
                 least=0,
                 most=1_000_000,
             ),
             Parameter(
                 name="TaskRetryCount",
                 default=str(TASK_RETRY_COUNT),
-                doc="how often a task that may run twice is run again once the system lost it",
+                doc="how often a rerunnable task is run again after the system lost it, before it fails",
                 least=0,
                 most=1_000_000,
             ),
             Parameter(
                 name="NodeStartFailureLimit",
                 default=str(START_FAILURE_LIMIT),
-                doc="after how many tasks in a row that cannot be started on a node, and can elsewhere, the "
-                "node is drained; 0: never",
+                doc="after how many tasks in a row that cannot start on a node, and can elsewhere, the node "
+                "is drained; 0: never",
                 least=0,
                 most=1_000_000,
             ),
@@ -373,7 +384,7 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
             Parameter(
                 name=IDEMPOTENCY_LIFETIME,
                 default=str(LIFETIME),
-                doc="how long the head remembers what a request with an idempotency key made",
+                doc="how long the head remembers the result of a request with an idempotency key",
                 unit="s",
                 least=60,
                 most=604800,
@@ -381,13 +392,12 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
             Parameter(
                 name="LicenceProgram",
                 default="",
-                doc="a program of the head's machine that prints Licences, one feature:number on a line",
+                doc="the program on the head's machine that prints Licences, one feature:number on each line",
             ),
             Parameter(
                 name="TTLCompletedJobs",
                 default="0",
-                doc="how long after the end of a job nodes keep the output that was captured for it; "
-                "0: for ever",
+                doc="how long after the end of a job nodes keep its captured output; 0: for ever",
                 unit="days",
                 least=0,
                 most=36500,
@@ -395,7 +405,7 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
             Parameter(
                 name="LicenceInterval",
                 default="60",
-                doc="how long after the end of the licence program it runs again",
+                doc="the time from the end of the licence program to its next run",
                 unit="s",
                 least=1,
                 most=86400,
