@@ -97,13 +97,13 @@ PLACES: dict[str, dict[str, str]] = {
 }
 NOUNS = {
     "job": "Jobs: submit, watch, change, explain",
-    "task": "Tasks of a job: look at them, read their output",
+    "task": "Tasks of a job and their output",
     "node": "Nodes of the cluster",
     "cluster": "The cluster as a whole and its parameters",
-    "journal": "The journal in which the head keeps everything",
+    "journal": "The journal of the head",
     "reservation": "Reservations of nodes: for maintenance, users, projects",
-    "template": "Job templates: what jobs of a kind get, and may ask for",
-    "filter": "The site's own rules for jobs: which there are, and what one would do",
+    "template": "Job templates: defaults and limits for kinds of jobs",
+    "filter": "Submission and activation filters of the site",
     "compat": "The programs job, task, node, cluscfg and clusrun of HPC Pack, as links to hn",
     "token": "Using the cluster from other machines",
 }

@@ -23,7 +23,7 @@ STATE = Option("state", "STATE,...", "Only those in these states; * for all", re
 KEY = Option(
     "idempotency-key",
     "KEY",
-    "Carry this out once, however often it is asked with this key; a new key is used if none is given",
+    "Requests with the same key are carried out once (default: a new key)",
 )
 FORMAT = Option("format", "list|table", "Print records of keys and values, or a table")
 

@@ -56,7 +56,7 @@ def _program(width: int) -> str:
             "",
             "Usage:  hn NOUN VERB [options]   or   hn VERB [options]",
             "",
-            "What a cluster has, each with verbs of its own:",
+            "Nouns, each with its own verbs:",
             *_rows(nouns, width),
             *alone,
             "",

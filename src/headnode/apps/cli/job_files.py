@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from headnode.core.model.errors import HeadnodeError
 
 HOW_TO_READ = (
-    Option("from", "LANGUAGE", "Read the file as this job language, when its content is taken for another"),
-    Option("lenient", "", "Mend what is damaged beyond doubt, in SSS and grid files, and report it"),
-    Option("strict", "", "Refuse what the tables of CCS have no room for, in XML files of its family"),
+    Option("from", "LANGUAGE", "Read the file as this job language, if it is detected wrongly"),
+    Option("lenient", "", "Repair unambiguous damage in SSS and grid files, and report it"),
+    Option("strict", "", "Refuse values beyond the documented limits of CCS, in its XML files"),
 )
 """Options of every command that reads job files."""
 

@@ -45,7 +45,9 @@ def _stop(directory: str, out: "Output") -> int:
         out.note(f"no agent runs in {directory}")
         return 0
     out.said(
-        "The agent has ended. Tasks go on without it; hn agent takes them up again.", {"pid": number}, number
+        "The agent has ended. Tasks continue without it; hn agent reconnects to them.",
+        {"pid": number},
+        number,
     )
     return 0
 
@@ -57,30 +59,32 @@ COMMANDS = (
         "Make this machine a node of a cluster, or start its agent again",
         run,
         options=(
-            Option("join", "INVITATION", "What hn node invite printed; - reads it from standard input"),
-            Option("name", "NAME", "Name of this node (that of the machine if not given)"),
-            Option("processors", "N", "Processors of this node (those of the machine if not given)"),
-            Option("sockets", "N", "Sockets, likewise"),
-            Option("memory", "MB", "Memory, likewise"),
-            Option("speed", "MHZ", "Speed of a processor, likewise"),
+            Option(
+                "join", "INVITATION", "Invitation printed by hn node invite; -: read it from standard input"
+            ),
+            Option("name", "NAME", "Name of this node (default: the machine's)"),
+            Option("processors", "N", "Processors of this node (default: the machine's)"),
+            Option("sockets", "N", "Sockets (default: the machine's)"),
+            Option("memory", "MB", "Memory (default: the machine's)"),
+            Option("speed", "MHZ", "Speed of a processor (default: the machine's)"),
             Option(
                 "disk",
                 "MB",
-                "Disk where tasks may write, likewise (that of the directory for temporary files)",
+                "Disk space for tasks (default: that of the directory for temporary files)",
             ),
-            Option("swap", "MB", "Swap, likewise"),
+            Option("swap", "MB", "Swap (default: the machine's)"),
             Option("groups", "A,B", "Node groups that this node is in"),
             Option("features", "A,B", "Features that this node has"),
-            Option("directory", "DIRECTORY", "Where the agent keeps its things"),
+            Option("directory", "DIRECTORY", "State directory of the agent"),
             Option(
-                "stop", "", "End the agent of this machine; its tasks go on, and hn agent takes them up again"
+                "stop", "", "Stop the agent of this machine; tasks continue, and hn agent reconnects to them"
             ),
             Option("foreground", "", "Stay in the foreground, for service managers"),
         ),
         example="hn agent --join head.example.org:5817/...",
         notes=(
-            "Once joined, hn agent alone starts it again.",
-            "Started by root it runs each job as its owner; started by a user it serves that user only.",
+            "After joining, hn agent without options starts it again.",
+            "Started by root, it runs each job as its owner; started by a user, only jobs of that user.",
         ),
     ),
 )

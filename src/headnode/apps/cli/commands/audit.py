@@ -54,11 +54,11 @@ COMMANDS = (
     Command(
         "audit",
         "",
-        "List who changed what, and who tried; for administrators",
+        "List changes and attempts to change, with their users; for administrators",
         run,
         options=(
             Option("job", "ID", "Only about this job"),
-            Option("user", "NAME", "Only by this user, or about jobs made for him"),
+            Option("user", "NAME", "Only changes by this user, or of jobs made for this user"),
             Option("since", "TIME", f"Only from this date and time on (UTC), {AGO}"),
             Option("limit", "N", "The newest N (1000 if not given)"),
             FORMAT,

@@ -109,7 +109,7 @@ COMMANDS = (
     Command(
         "backup",
         "FILE",
-        "Save the state of a head, which may run meanwhile, and check what was saved",
+        "Back up the state of a head, which may be running, and check the backup",
         run,
         example="hn backup /backup/headnode-monday.tar.gz",
         notes=(

@@ -93,16 +93,18 @@ COMMANDS = (
     Command(
         "check",
         "FILE...",
-        "Tell what is wrong with a job file, by line and column",
+        "Check a job file; print errors with line and column",
         run,
         options=(
             *HOW_TO_READ,
-            Option("awareness", "WORD", "reject, warn (default) or ignore what would have no effect"),
+            Option(
+                "awareness", "WORD", "What to do with words without effect: reject, warn (default) or ignore"
+            ),
             Option("schema", "LANGUAGE", "Print the schema of a job language instead"),
         ),
         example="hn check sweep.xml flow.toml",
         notes=(
-            "Every job language is known by its content; - is standard input. Nothing is sent to a head.",
+            "The job language is detected from the content; - is standard input. Nothing is sent to a head.",
             "Exit status 0, or 2 when a file is wrong.",
             "hn check --schema native > native.schema.json lets an editor check and complete a job file; "
             "there are schemas of native, grid and grid-task (JSON), ccs, hpcpack-2008 and hpcpack (XML).",

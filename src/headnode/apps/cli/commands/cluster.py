@@ -106,12 +106,10 @@ COMMANDS = (
     Command(
         "view",
         "",
-        "Show the cluster, or how often its predicted starts held",
+        "Show the cluster, or the accuracy of its predicted starts",
         show,
         options=(
-            Option(
-                "predictions", "", "How often jobs started when they were expected to, and how far off it was"
-            ),
+            Option("predictions", "", "How often predicted starts were right, and by how much they were off"),
             Option("days", "N", f"With --predictions: of jobs that started in the last N days ({DAYS})"),
             FORMAT,
         ),
@@ -123,7 +121,7 @@ COMMANDS = (
         "List or set the cluster's parameters; NAME= sets the default",
         params,
         options=(
-            Option("history", "", "What was changed, when, and for administrators by whom and from where"),
+            Option("history", "", "Show changes with their times; for administrators also user and origin"),
             FORMAT,
         ),
         example="hn cluster params HeartbeatInterval=30",
@@ -131,7 +129,7 @@ COMMANDS = (
     Command(
         "history",
         "",
-        "Tell what the jobs that are over were like, or write them as a job log",
+        "Summarize ended jobs, or write them as a job log",
         history,
         options=(
             Option(
@@ -143,6 +141,6 @@ COMMANDS = (
             FORMAT,
         ),
         example="hn cluster history --since 30d --swf last-month.swf.gz",
-        notes=("In the log users are numbers; their names are not in it.",),
+        notes=("The log has numbers for users, not their names.",),
     ),
 )

@@ -50,7 +50,7 @@ COMMANDS = (
         options=(FORMAT,),
         example="hn cluster envs LM_LICENSE_FILE=27000@licences SCRATCH=/scratch",
         notes=(
-            "The variables of a job or task come before those of the cluster.",
+            "Variables of a job or task override those of the cluster.",
             "They are the cluster parameter ClusterEnvironment. Tasks that run already keep theirs.",
         ),
     ),

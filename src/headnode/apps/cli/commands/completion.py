@@ -61,7 +61,7 @@ COMMANDS = (
     Command(
         "completion",
         "bash|zsh|fish",
-        "Print a script that lets the shell complete commands, options, ids, nodes and values",
+        "Print a shell script that completes commands, options, ids, nodes and values",
         run,
         example="source <(hn completion bash)",
         notes=(

@@ -133,7 +133,7 @@ COMMANDS = (
     Command(
         "convert",
         "FILE",
-        "Write a job file in another job language, and tell what became of every word",
+        "Convert a job file to another job language, and report every change",
         run,
         options=(
             Option(
@@ -143,7 +143,7 @@ COMMANDS = (
             ),
             Option("directory", "DIRECTORY", "Write each job of the file into a file of its own there"),
             Option("report", "FILE", "Write the report there too, as JSON"),
-            Option("awareness", "WORD", "reject, warn (default) or ignore what is lost"),
+            Option("awareness", "WORD", "What to do with losses: reject, warn (default) or ignore"),
             *HOW_TO_READ,
         ),
         example="hn convert job.xml --to native > job.toml",

@@ -60,8 +60,8 @@ COMMANDS = (
         "",
         "Stop the cluster of this machine",
         run,
-        options=(Option("cancel-jobs", "", "Cancel all jobs first, instead of letting their tasks go on"),),
+        options=(Option("cancel-jobs", "", "Cancel all jobs first (default: their tasks continue)"),),
         example="hn down",
-        notes=("Running tasks go on; the next hn up takes them up again. Queued jobs stay queued.",),
+        notes=("Running tasks continue; the next hn up reconnects to them. Queued jobs stay queued.",),
     ),
 )

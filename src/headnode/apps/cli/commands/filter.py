@@ -104,9 +104,9 @@ COMMANDS = (
         options=(
             Option("kind", "KIND", "submission or activation, for what is not registered"),
             Option("from", "LANGUAGE", "The language of the job file, if it cannot be told"),
-            Option("resources", "N", "How many units an activation filter is told of (1)"),
-            Option("backfill", "", "As if the job would start before one that goes first"),
-            Option("running", "", "As if the job ran and would grow"),
+            Option("resources", "N", "Number of units passed to an activation filter (default: 1)"),
+            Option("backfill", "", "As if the job would be backfilled"),
+            Option("running", "", "As if the job were running and would grow"),
         ),
         example="hn filter test /opt/filters/names.sh job.xml",
         notes=(

@@ -59,12 +59,12 @@ COMMANDS = (
     Command(
         "add",
         "ID [task options] PROGRAM [ARGUMENT...]",
-        "Add a task to a job that is not over",
+        "Add a task to a job that has not ended",
         run,
         options=(*TASK_OPTIONS, ENV_ALL, TASK_FILE, KEY),
         example="hn job add 12 /name:merge /depend:left,right ./merge.sh",
         notes=(
-            "Everything from the program on is left alone; a single word is taken as a whole command line.",
+            "Words from the program on belong to its command line; a single word is a whole command line.",
         ),
         positionals=1,
     ),

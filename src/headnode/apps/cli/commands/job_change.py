@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from headnode.apps.client.client import Client
 
 _ENDING = (
-    Option("message", "TEXT", "Why; it is kept with the job"),
-    Option("force", "", "Kill the tasks at once, without the time they have to end by themselves"),
-    Option("graceful", "", "Start no more tasks and let those that run come to their end"),
+    Option("message", "TEXT", "Reason, stored with the job"),
+    Option("force", "", "Kill the tasks at once, without TaskCancelGracePeriod"),
+    Option("graceful", "", "Start no more tasks; running tasks end by themselves"),
 )
 
 
@@ -104,7 +104,7 @@ COMMANDS = (
     Command(
         "finish",
         "ID... | --group NAME",
-        "End jobs as finished; what still runs is stopped",
+        "Stop jobs and count them as finished",
         finish,
         options=(*_ENDING, *OF_GROUPS),
         example="hn job finish 12",

@@ -47,12 +47,12 @@ COMMANDS = (
     Command(
         "explain",
         "ID",
-        "Tell why a job waits, and when it will start",
+        "Explain why a job waits, and when it will start",
         run,
         example="hn job explain 12",
         notes=(
-            "Every reason is told, node by node: what is ahead of the job, the reservation it waits for, and "
-            "with which changes it would start now. The scheduler itself is asked about each of them.",
+            "Shows every reason, node by node: the jobs ahead of it, the reservation it waits for, and the "
+            "changes that would start it now. The scheduler itself checks each change.",
             "Before submission: hn job submit --dry-run.",
         ),
     ),

@@ -156,20 +156,20 @@ COMMANDS = (
     Command(
         "list",
         "",
-        "List jobs: your own that are queued, running or suspended, unless told otherwise",
+        "List jobs; by default your own that are queued, running or suspended",
         run,
         options=(
-            Option("all", "", "Jobs of all users in all states, also those that are over", short="a"),
+            Option("all", "", "Jobs of all users in all states, including ended ones", short="a"),
             Option(STATE.name, STATE.value, STATE.summary, repeats=True, short="t"),
             Option("user", "NAME", "Only jobs of this user; * for all", short="u"),
             Option(
                 "name",
                 "PATTERN",
-                "Only jobs of this name, or, without one, command; * for any text",
+                "Only jobs of this name (or of this command, if they have no name); *: any text",
                 short="n",
             ),
             Option("projectname", "NAME", "Only jobs of this project", ("project",), short="A"),
-            Option("group", "NAME", "Only jobs of this job group, in all states, and how the group stands"),
+            Option("group", "NAME", "Only jobs of this job group, in all states, and the state of the group"),
             Option(
                 "since",
                 "TIME",
@@ -189,12 +189,12 @@ COMMANDS = (
         ),
         example="hn job list --all --since 1d --state failed --sort elapsed",
         notes=(
-            "Tasks are those that have finished, of all; 2F are two that failed, 1C is one that was "
-            "canceled. A job without a name is shown by its command. The last column has its nodes, or "
-            "why it waits, behind the time in which it is expected to start.",
+            "The column Tasks has finished/total tasks; 2F: two failed, 1C: one was canceled. A job without "
+            "a name is shown by its command. The last column has the nodes of a running job, and the "
+            "expected start and the reason of a waiting job.",
             f"A wide terminal, and a pipe, get more columns. With --sort up to {MOST_SORTED} jobs are "
-            "looked at. Colours are for terminals, and not if NO_COLOR is set.",
-            "A job group has the jobs that came last under its name, and all that are not over.",
+            "sorted. Colours are printed to terminals only, and not if NO_COLOR is set.",
+            "A job group has the latest jobs of its name, and all that have not ended.",
         ),
     ),
 )

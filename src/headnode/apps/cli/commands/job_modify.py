@@ -33,8 +33,8 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
 
 
 PROGRESS = (
-    Option("progress", "0-100", "How far the job is, in percent; its own programs may say so"),
-    Option("progressmsg", "TEXT", "How far the job is, in words"),
+    Option("progress", "0-100", "Progress of the job in percent"),
+    Option("progressmsg", "TEXT", "Progress of the job as text"),
 )
 COMMANDS = (
     Command(
@@ -45,8 +45,8 @@ COMMANDS = (
         options=(*JOB_OPTIONS, *PROGRESS),
         example="hn job modify 12 --priority AboveNormal --runtime 2h",
         notes=(
-            "What may change depends on whether the job is queued, running or over; a refusal says so.",
-            "A program of the job may say how far it is: hn job modify $CCP_JOBID --progress 40",
+            "Which properties may change depends on the state of the job: queued, running or ended.",
+            "A program of the job may report its progress: hn job modify $CCP_JOBID --progress 40",
         ),
     ),
 )

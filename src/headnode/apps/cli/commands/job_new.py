@@ -52,16 +52,15 @@ COMMANDS = (
         "Make a job without submitting it",
         run,
         options=(
-            Option("jobfile", "FILE", "Take the job from this file; options given beside it win"),
+            Option("jobfile", "FILE", "Read the job from this file; options on the command line override it"),
             *HOW_TO_READ,
             KEY,
             *JOB_OPTIONS,
         ),
         example="hn job new /jobname:flow /numprocessors:1-4",
         notes=(
-            "The job waits for 'hn job add' and 'hn job submit /id:ID'.",
-            "All jobs of a file with several are made in one step; submit them with "
-            "'hn job submit --group NAME'.",
+            "Add tasks with 'hn job add', then submit it with 'hn job submit /id:ID'.",
+            "All jobs of a file are made in one step; submit them with 'hn job submit --group NAME'.",
         ),
     ),
 )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _SPELLINGS = {spelling for option in JOB_OPTIONS for spelling in option.spellings}
 _OF_THE_TASK = ("workdir", "env")
 OPTIONS = (
-    Option("job", "ID", "In this job, which runs; or an interactive job that was submitted before"),
+    Option("job", "ID", "Running job to open a shell in, or an interactive job to connect to"),
     *(option for option in JOB_OPTIONS if option.name != "interactive"),
     *(option for option in TASK_OPTIONS if option.name in _OF_THE_TASK and option.name not in _SPELLINGS),
     ENV_ALL,
@@ -105,18 +105,18 @@ COMMANDS = (
     Command(
         "shell",
         "[job options] [-- PROGRAM [ARGUMENT...]] | --job ID [-- PROGRAM [ARGUMENT...]]",
-        "Get a terminal on a node: an interactive job, or a shell in a job that runs",
+        "Get a terminal on a node: an interactive job, or a shell in a running job",
         run,
         options=OPTIONS,
         example="hn job shell -n 4 -t 2h",
         notes=(
-            "Submits a job, waits until it starts, and gives a terminal on its first node, with the job's "
-            "environment, processors and limits; mpiexec there uses all of the job.",
-            "The job ends with its program; when the terminal here is closed, both are ended.",
-            "Without a program it is the login shell. Standard input that is no terminal is passed on as it "
-            "is: echo hostname | hn job shell",
-            "Enter ~ . (at the beginning of a line) hangs up whatever happens there; ~~ is a tilde.",
-            "Exit status: that of the program; 255 when it could not be run, or nobody knows how it ended.",
+            "Submits a job, waits until it starts, and opens a terminal on its first node, with the job's "
+            "environment, processors and limits; mpiexec there uses all nodes of the job.",
+            "The job ends with its program. Closing this terminal ends both.",
+            "Without a program the login shell runs. Standard input that is no terminal is passed to it: "
+            "echo hostname | hn job shell",
+            "Enter ~ . (at the beginning of a line) disconnects at once; ~~ sends a tilde.",
+            "Exit status: that of the program; 255 if it could not be run or its status is unknown.",
         ),
         positionals=0,
     ),

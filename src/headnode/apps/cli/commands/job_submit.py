@@ -26,21 +26,23 @@ OPTIONS = (
         _FIRST,
         Option("id", "ID", "Submit the job that 'hn job new' made"),
         Option("group", "NAME", "Submit all jobs of this group that 'hn job new' made, in one step"),
-        Option("jobfile", "FILE", "Submit the job this file describes; options given beside it win"),
+        Option("jobfile", "FILE", "Submit the job of this file; options on the command line override it"),
         *HOW_TO_READ,
         Option(
-            "awareness", "WORD", "reject, warn (default) or ignore what the job file asks and cannot be had"
+            "awareness",
+            "WORD",
+            "For unsupported requests of the job file: reject, warn (default) or ignore",
         ),
         Option(
             "dryrun",
             "",
-            "Submit nothing: tell what would become of the job, where it would start or why it would wait",
+            "Submit nothing; show where the job would start or why it would wait",
         ),
         Option(
-            "wait", "", "Wait for the end; exit status 0 only if the job finished. Prints captured output"
+            "wait", "", "Wait for the end and print captured output; exit status 0 only if the job finished"
         ),
         KEY,
-        Option("password", "TEXT", "Not needed: local users are known. Ignored, and better left out"),
+        Option("password", "TEXT", "Ignored: Headnode uses no passwords; leave it out"),
     ),
     *JOB_OPTIONS,
     *(option for option in TASK_OPTIONS if option.name not in _JOB_SPELLINGS),
@@ -179,22 +181,22 @@ COMMANDS = (
     Command(
         "submit",
         "[options] PROGRAM [ARGUMENT...] | JOBFILE | --group NAME",
-        "Submit a job: a program, or what a job file describes",
+        "Submit a job: a program or a job file",
         run,
         options=OPTIONS,
         example="hn job submit -n 4 -t 1h30m mpiexec ./solve input.dat",
         notes=(
-            "Everything from the program on is left alone; a single word is taken as a whole command line.",
-            "A word that ends in .xml, .toml, .json or .js and is no executable file is a job file, - the "
-            "one on standard input; its content tells its job language.",
-            "/numprocessors, /numnodes and /numsockets count for the job and its task; the instances of a "
-            "/parametric sweep take one each.",
-            "With --dry-run the head checks the job as if it was submitted, and tells what would become of "
-            "it; exit status 0: it would be taken, 1: it would be refused, 2: what was written is "
-            "wrong, or could never run on this cluster.",
-            "With --wait, Ctrl-C ends the waiting, not the job.",
-            "The jobs of a file with several are submitted in one step, all of them or none, and wait for "
-            "each other as it says; --wait is then as 'hn job wait --group'.",
+            "Words from the program on belong to its command line; a single word is a whole command line.",
+            "A word that ends in .xml, .toml, .json or .js and is no executable file is a job file; - is "
+            "standard input. The job language is detected from the content.",
+            "/numprocessors, /numnodes and /numsockets are the size of the job and of its task. With "
+            "/parametric each instance of the sweep takes one.",
+            "With --dry-run the head checks the job as at submission, and submits nothing. Exit status 0: "
+            "the job would be accepted; 1: it would be refused; 2: it is wrong, or could never run on this "
+            "cluster.",
+            "With --wait, Ctrl-C stops waiting; the job continues.",
+            "All jobs of a file are submitted in one step, or none is. Their dependencies on each other are "
+            "those of the file. --wait then works as 'hn job wait --group'.",
         ),
         positionals=0,
     ),

@@ -45,8 +45,8 @@ COMMANDS = (
         "Show a job",
         run,
         options=(
-            Option("detailed", "", "Show all that its owner asked for"),
-            Option("history", "", "Show what happened to it"),
+            Option("detailed", "", "Show all properties of the job"),
+            Option("history", "", "Show its history"),
             Option("to", "LANGUAGE", "Show it in a job language, as 'hn job export' does"),
             FORMAT,
         ),

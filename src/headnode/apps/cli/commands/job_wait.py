@@ -23,16 +23,16 @@ COMMANDS = (
     Command(
         "wait",
         "ID... | --group NAME",
-        "Wait until jobs are over; exit status 0 only if all finished",
+        "Wait until jobs have ended; exit status 0 only if all finished",
         run,
         options=OF_GROUPS,
         example="hn job wait 12 13",
         notes=(
-            "On a terminal it shows progress; of a job that waits, why and when it should start. A pipe is "
-            "told that on standard error, once the job has waited for some seconds.",
-            "Ctrl-C ends the waiting with exit status 130, not the jobs.",
-            "Of a group, jobs that were skipped are as good as finished: a branch for a failure that did not "
-            "happen. And it waits no longer, with exit status 1, when the rest waits for a job that failed.",
+            "On a terminal it shows the progress of running jobs, and why a queued job waits and when it "
+            "should start. In a pipe the reason is printed on standard error after some seconds.",
+            "Ctrl-C stops waiting with exit status 130; the jobs continue.",
+            "In a group, skipped jobs count as finished: for example the branch for a failure that did not "
+            "happen. If all other jobs wait for a failed job, it stops waiting with exit status 1.",
         ),
     ),
 )

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from headnode.apps.cli.output import Output
     from headnode.apps.client.client import Client
 
-_NAME = Option("name", "NAME", "Which hold; user if not given")
+_NAME = Option("name", "NAME", "Name of the hold (default: user)")
 
 
 def suspend(asked: "Asked", client: "Client", out: "Output") -> int:
@@ -61,16 +61,16 @@ COMMANDS = (
     Command(
         "suspend",
         "ID... | --group NAME",
-        "Stop running jobs where they are, and let others have their processors",
+        "Suspend running jobs; their processors are free for other jobs",
         suspend,
         options=OF_GROUPS,
         example="hn job suspend 12",
-        notes=("Only jobs that say they may be suspended can be.",),
+        notes=("Only jobs with --suspendable can be suspended.",),
     ),
     Command(
         "resume",
         "ID... | --group NAME",
-        "Let suspended jobs go on",
+        "Resume suspended jobs",
         resume,
         options=OF_GROUPS,
         example="hn job resume 12",
@@ -78,16 +78,16 @@ COMMANDS = (
     Command(
         "hold",
         "ID... | --group NAME",
-        "Keep jobs that wait from starting until they are released",
+        "Hold queued jobs until they are released",
         hold,
-        options=(_NAME, Option("message", "TEXT", "Why; it is shown with the hold"), *OF_GROUPS),
+        options=(_NAME, Option("message", "TEXT", "Reason, shown with the hold"), *OF_GROUPS),
         example='hn job hold 12 --name data --message "the input is not there yet"',
-        notes=("A job may have several holds; it waits until each is released.",),
+        notes=("A job may have several holds; it starts when all are released.",),
     ),
     Command(
         "release",
         "ID... | --group NAME",
-        "Release jobs that are held",
+        "Release held jobs",
         release,
         options=(_NAME, Option("all", "", "Every hold"), *OF_GROUPS),
         example="hn job release 12 --name data",

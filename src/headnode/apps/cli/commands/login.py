@@ -101,28 +101,32 @@ COMMANDS = (
         "Use a cluster whose head is on another machine",
         log_in,
         options=(
-            Option("sharedfiles", "", "The nodes have this machine's directories: jobs run where you stand"),
+            Option(
+                "sharedfiles",
+                "",
+                "Nodes share this machine's directories: jobs run in your current directory",
+            ),
         ),
         example="hn login",
         notes=(
-            "On the head node 'hn token new' prints one line that works once, within an hour. Paste it here, "
-            "or type 'hn login' alone and paste it then: so it stands in no history.",
-            "HOST[:PORT] alone says where the head is reached, if not where the line says.",
-            "Jobs from here run in your home directory on the nodes, unless --shared-files or --workdir says "
-            "otherwise.",
+            "On the head node, 'hn token new' prints a line that works once, within an hour. Run 'hn login' "
+            "alone and paste the line, so that it is in no shell history; or give it as argument.",
+            "HOST[:PORT] overrides the address of the head in that line.",
+            "Jobs from here run in your home directory on the nodes, unless you use --shared-files or "
+            "--workdir.",
         ),
     ),
     Command(
         "logout",
         "[HEAD]",
-        "Revoke and forget what hn login has brought",
+        "Revoke and delete the token of hn login",
         log_out,
         example="hn logout",
     ),
     Command(
         "whoami",
         "",
-        "Tell as whom the head knows you, and your role",
+        "Show your user name and role at the head",
         who,
         example="hn whoami",
     ),

@@ -44,18 +44,24 @@ def _each(asked: "Asked", client: "Client", out: "Output", question: str, done: 
 
 
 COMMANDS = (
-    Command("approve", "NODE...", "Let new nodes take jobs", approve, example="hn node approve node03"),
+    Command(
+        "approve",
+        "NODE...",
+        "Approve new nodes, so that they accept jobs",
+        approve,
+        example="hn node approve node03",
+    ),
     Command(
         "pause",
         "NODE...",
-        "Give nodes no new jobs but those of administrators; what runs goes on",
+        "Start only jobs of administrators on nodes; running jobs continue",
         pause,
         example="hn node pause node03",
     ),
     Command(
         "resume",
         "NODE...",
-        "Let paused and drained nodes take jobs again",
+        "Make paused and drained nodes accept jobs again",
         resume,
         options=(ALL_NODES,),
         example="hn node resume node03",
@@ -63,7 +69,7 @@ COMMANDS = (
     Command(
         "remove",
         "NODE...",
-        "Let nodes be part of the cluster no longer; to come back they must be invited",
+        "Remove nodes from the cluster; to return they need a new invitation",
         remove,
         example="hn node remove node03",
     ),

@@ -43,19 +43,19 @@ COMMANDS = (
     Command(
         "drain",
         "NODE...",
-        "Give nodes no new jobs and say why; those they run go on",
+        "Start no new jobs on nodes; running jobs continue",
         run,
         options=(
             ALL_NODES,
-            Option("reason", "TEXT", "Why; whoever asks why a job waits reads it"),
-            Option("force", "", "Kill what runs there: rerunnable tasks are queued again, other tasks fail"),
+            Option("reason", "TEXT", "Reason, shown where a job waits for the node"),
+            Option("force", "", "Kill the tasks there: rerunnable tasks are requeued, other tasks fail"),
             Option(
                 "at",
                 "TIME",
-                "Until this date and time (UTC), or 2h: two hours from now, start what is over by then",
+                "Drain at this date and time (UTC), or 2h: in two hours; jobs that end before may start",
             ),
         ),
         example="hn node drain node03 --at 2030-01-31T18:00 --reason 'new memory'",
-        notes=("hn node resume lets them take jobs again, before and after the date.",),
+        notes=("hn node resume makes them accept jobs again, before and after the date.",),
     ),
 )

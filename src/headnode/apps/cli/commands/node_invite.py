@@ -33,13 +33,17 @@ COMMANDS = (
         "Print the command that makes another machine a node",
         run,
         options=(
-            Option("approve", "", "The node takes jobs at once; else an administrator approves it"),
-            Option("for", "NAME", "Only a node of this name may join; it replaces one of that name"),
-            Option("lifetime", "SPAN", "How long the invitation can be used, such as 2h (1d if not given)"),
+            Option(
+                "approve", "", "The node accepts jobs at once; otherwise an administrator must approve it"
+            ),
+            Option(
+                "for", "NAME", "Only a node of this name may join; it replaces an existing node of that name"
+            ),
+            Option("lifetime", "SPAN", "How long the invitation is valid, such as 2h (default: 1d)"),
         ),
         example="hn node invite --approve",
         notes=(
-            "The invitation works once. Whoever has it can join: send it as you would send a password.",
+            "The invitation works once. Keep it secret, like a password.",
             "The head must listen: hn up --listen HOST",
         ),
     ),

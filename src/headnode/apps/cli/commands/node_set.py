@@ -37,12 +37,12 @@ COMMANDS = (
     Command(
         "set",
         "NODE...",
-        "Set groups, features and comment of nodes; they stay, whatever the nodes' machines say",
+        "Set groups, features and comment of nodes; they override what the agents report",
         run,
         options=(
-            Option("groups", "A,B", "Node groups; an empty text takes all away"),
-            Option("features", "A,B", "Features; an empty text takes all away"),
-            Option("comment", "TEXT", "A word for people"),
+            Option("groups", "A,B", "Node groups; empty: none"),
+            Option("features", "A,B", "Features; empty: none"),
+            Option("comment", "TEXT", "Comment, shown by hn node view"),
         ),
         example="hn node set node03 --features gpu,ssd",
     ),

@@ -127,33 +127,35 @@ def _moment(text: str) -> float:
 
 _OPTIONS = (
     Option("nodes", "NODES", "These nodes: names and sets of them, such as node[01-04],big2"),
-    Option("count", "N", "So many of any nodes; where one leaves, another takes its place"),
+    Option("count", "N", "Reserve N nodes of any name; a lost node is replaced"),
     Option("nodegroup", "NAME,...", "With --count: nodes in all of these groups", ("nodegroups",)),
     Option("features", "NAME,...", "With --count: nodes with all of these features"),
-    Option("from", "TIME", "It begins then: a date and time (UTC), or minutes from now"),
-    Option("to", "TIME", "It ends then: a date and time (UTC), or minutes from now"),
-    Option("for", "TIME", "It lasts so long: 90 (minutes), 1h30m, 2d"),
+    Option("from", "TIME", "Start: a date and time (UTC), or minutes from now (default: now)"),
+    Option("to", "TIME", "End: a date and time (UTC), or minutes from now"),
+    Option("for", "TIME", "Duration: 90 (minutes), 1h30m, 2d"),
     Option("users", "NAME,...", "These users may run jobs in it"),
-    Option("groups", "NAME,...", "So may who is in these groups of the system now"),
-    Option("projects", "NAME,...", "So may jobs of these projects"),
+    Option("groups", "NAME,...", "Members of these system groups, as of now, may run jobs in it"),
+    Option("projects", "NAME,...", "Jobs of these projects may run in it"),
     Option(
-        "atend", "WHAT", "Jobs inside are over by its end (limit), go on (run-on), or are canceled (cancel)"
+        "atend", "WHAT", "Jobs inside must end with it (limit), continue (run-on) or are canceled (cancel)"
     ),
-    Option("automatic", "", "Who may use it need not name it: jobs go there where it suits them"),
-    Option("reason", "TEXT", "What it is for"),
-    Option("ignore-running", "", "Reserve nodes on which jobs may still run then; they go on"),
+    Option("automatic", "", "Eligible jobs use it without naming it"),
+    Option("reason", "TEXT", "Purpose, shown in lists"),
+    Option(
+        "ignore-running", "", "Reserve nodes even if jobs may still run on them then; these jobs continue"
+    ),
 )
 COMMANDS = (
     Command(
         "new",
         "NAME",
-        "Keep nodes for users or projects at a time, or, where none are named, for maintenance",
+        "Reserve nodes for users or projects, or, if none are named, for maintenance",
         new,
         options=_OPTIONS,
         example="hn reservation new upgrade --nodes node[01-04] --from 2030-01-31T18:00 --for 2h",
         notes=(
-            "Without --from it begins at once. A job runs in it by hn job submit /reservation:NAME; nobody "
-            "else starts a job there that may not be over when it begins.",
+            "Without --from it begins at once. Submit jobs to it with hn job submit /reservation:NAME. "
+            "Other jobs start on its nodes only if they end before it begins.",
         ),
     ),
     Command("list", "", "List the reservations", listing, options=(FORMAT,), example="hn reservation list"),
@@ -168,7 +170,7 @@ COMMANDS = (
     Command(
         "modify",
         "NAME",
-        "Change a reservation; what is not named stays as it is",
+        "Change a reservation; other properties stay as they are",
         modify,
         options=_OPTIONS,
         example="hn reservation modify upgrade --for 3h",
@@ -176,7 +178,7 @@ COMMANDS = (
     Command(
         "cancel",
         "NAME...",
-        "Cancel reservations; jobs inside go on",
+        "Cancel reservations; jobs inside continue",
         cancel,
         example="hn reservation cancel upgrade",
     ),

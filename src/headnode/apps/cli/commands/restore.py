@@ -82,7 +82,7 @@ COMMANDS = (
     Command(
         "restore",
         "FILE",
-        "Make a state directory from a backup; nothing that is there is overwritten",
+        "Make a state directory from a backup; nothing is overwritten",
         run,
         options=(
             Option(

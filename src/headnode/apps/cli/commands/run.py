@@ -13,23 +13,23 @@ if TYPE_CHECKING:
     from headnode.apps.client.client import Client
 
 OPTIONS = (
-    Option("all", "", "On all nodes; so it is if no nodes are chosen"),
+    Option("all", "", "On all nodes (default)"),
     Option("nodes", "NODES", "On these: a,b or node[1-8,12] or @GROUP, also with ! & ^ (not, both, either)"),
     Option("nodegroup", "GROUP,...", "On the nodes that are in any of these groups"),
     Option(
-        "nodestate", "STATE,...", "On those in these states: Ready, Paused, Draining, Drained, Unreachable"
+        "nodestate", "STATE,...", "On nodes in these states: Ready, Paused, Draining, Drained, Unreachable"
     ),
     Option("job", "ID", "On the nodes of a running job"),
     Option("task", "ID.TASK", "On the nodes that a task runs on"),
-    Option("template", "NAME", "Not known here: nodes have groups"),
+    Option("template", "NAME", "Refused: use --nodegroup"),
     Option("exclude", "NODES", "But not on these"),
-    Option("workdir", "DIRECTORY", "Start it there; else in the home directory of its user"),
+    Option("workdir", "DIRECTORY", "Work directory (default: the home directory of the user)"),
     Option("env", "NAME=VALUE[;...]", "A variable for it; may be repeated", repeats=True),
-    Option("stdin", "FILE", "What it reads, on each node all of it; - is standard input"),
-    Option("outputdir", "DIRECTORY", "Write what it writes to DIRECTORY/NODE.txt instead"),
-    Option("interleaved", "", "Show each line as it comes, behind the name of its node"),
-    Option("sorted", "", "Show the blocks in the order of the nodes, not as they end"),
-    Option("timeout", "SECONDS", "Kill it on nodes where it takes longer, and count these as failed"),
+    Option("stdin", "FILE", "Standard input of the command on every node; - is your standard input"),
+    Option("outputdir", "DIRECTORY", "Write the output to DIRECTORY/NODE.txt instead"),
+    Option("interleaved", "", "Show each line as it comes, after the name of its node"),
+    Option("sorted", "", "Show the output in the order of the nodes"),
+    Option("timeout", "SECONDS", "Kill it after this time; these nodes count as failed"),
     Option("fanout", "NUMBER", "Run it on so many nodes at a time (default 32)"),
     Option("user", "NAME", "Run it as this user"),
     Option("password", "TEXT", "Not needed, and ignored"),

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from headnode.apps.client.client import Client
 
 _STOPPING = (
-    Option("message", "TEXT", "Why; it is kept with the task"),
-    Option("force", "", "Kill it at once, without the time it has to end by itself"),
+    Option("message", "TEXT", "Reason, stored with the task"),
+    Option("force", "", "Kill it at once, without TaskCancelGracePeriod"),
 )
 
 

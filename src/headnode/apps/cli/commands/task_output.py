@@ -113,13 +113,11 @@ COMMANDS = (
     Command(
         "output",
         "JOB[.TASK[.INSTANCE]]",
-        "Print what a task printed, or all instances of a sweep, or all tasks of a job",
+        "Print the output of a task, of all instances of a sweep, or of all tasks of a job",
         run,
         options=(
-            Option("follow", "", "Go on until the task, or the job, is over", short="f"),
-            Option(
-                "headers", "", "Say before each piece whose it is, as on a terminal; false: not there either"
-            ),
+            Option("follow", "", "Continue until the task or the job has ended", short="f"),
+            Option("headers", "", "Print a header before each piece, as on a terminal; false: never"),
             Option("stderr", "", "Print its standard error instead of its standard output"),
         ),
         example="hn task output 12.1 --follow",

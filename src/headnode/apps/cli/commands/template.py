@@ -129,7 +129,7 @@ COMMANDS = (
     Command(
         "view",
         "NAME",
-        "Show what a template gives jobs and lets them ask for",
+        "Show the defaults and limits of a template",
         view,
         options=(FORMAT,),
         example="hn template view Default",
@@ -152,7 +152,7 @@ COMMANDS = (
     Command(
         "remove",
         "NAME...",
-        "Take templates away; jobs that were submitted stay as they are; administrators only",
+        "Remove templates; submitted jobs stay as they are; administrators only",
         remove,
         example="hn template remove solver",
     ),

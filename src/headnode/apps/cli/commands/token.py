@@ -63,20 +63,20 @@ COMMANDS = (
     Command(
         "new",
         "",
-        "Print the line that lets you use the cluster from another machine",
+        "Print a login line for another machine",
         new,
         options=(
             Option("user", "NAME", "For another user; administrators only"),
             Option(
                 "expires",
                 "SPAN",
-                "How long the token will be good, such as 30d (90d if not given; 366d at most)",
+                "How long the token is valid, such as 30d (default: 90d; at most 366d)",
             ),
         ),
         example="hn token new --expires 30d",
         notes=(
-            "On the head node only. The line works once, within an hour; paste it on the other machine. "
-            "Whoever has it can be you: send it as you would send a password.",
+            "On the head node only. The line works once, within an hour; give it to 'hn login' on the other "
+            "machine. Keep it secret, like a password.",
             "The head must listen: hn up --listen HOST",
         ),
     ),
@@ -91,12 +91,12 @@ COMMANDS = (
             FORMAT,
         ),
         example="hn token list",
-        notes=("The last use is told to ten minutes.",),
+        notes=("The time of the last use is exact to ten minutes.",),
     ),
     Command(
         "revoke",
         "NUMBER...",
-        "Make tokens worth nothing, at once",
+        "Revoke tokens at once",
         revoke,
         example="hn token revoke 3",
     ),

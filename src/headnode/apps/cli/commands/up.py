@@ -92,21 +92,21 @@ COMMANDS = (
         "Start a cluster on this machine",
         run,
         options=(
-            Option("name", "NAME", "Name of the cluster (as before if not given)"),
+            Option("name", "NAME", "Name of the cluster (default: as before)"),
             Option(
                 "nodes",
                 "N",
-                "Nodes to run on this machine (as before if neither this nor /processors is given, else 1)",
+                "Nodes to run on this machine (default: as before; 1 if only /processors is given)",
             ),
             Option(
                 "processors",
                 "N",
-                "Processors of each node (as before if neither this nor /nodes is given, else the machine's)",
+                "Processors of each node (default: as before; the machine's if only /nodes is given)",
             ),
             Option(
                 "listen",
                 "HOST[:PORT]",
-                "Let nodes and clients of other machines come to this address of ours",
+                "Listen on this address for nodes and clients on other machines",
             ),
             Option("foreground", "", "Stay in the foreground, for service managers"),
         ),
