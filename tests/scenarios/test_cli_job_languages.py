@@ -163,6 +163,19 @@ def test_a_job_of_every_language_runs_and_is_shown_in_every_other(
         assert "echo" in shown.stdout
 
 
+def test_every_instance_of_a_sweep_that_ran_is_shown_in_sss_with_its_node_and_exit_code(state: Path) -> None:
+    submitted = hn("job", "submit", "--wait", "/parametric:1-3", "sh -c 'exit $(( * - 1 ))'", state=state)
+    assert submitted.returncode, submitted
+    shown = hn("job", "view", "1", "--to", "sss", state=state)
+    assert not shown.returncode, shown
+    tasks = re.findall(r"<Task>.*?</Task>", shown.stdout, re.DOTALL)
+    told = [re.findall(r"<(?:Id|ExitCode|Node)>([^<]+)<", task) for task in tasks]
+    assert [one[:2] for one in told] == [["1", "0"], ["2", "1"], ["3", "2"]]
+    assert all("<StartTime>" in task and "<EndTime>" in task and "<Node>" in task for task in tasks)
+    delivered = shown.stdout.partition("<Delivered>")[2].partition("</Delivered>")[0]
+    assert all(f"<{name}>" in delivered for name in ("Machine", "Group", "User")), delivered
+
+
 def test_the_jobs_of_a_group_run_in_the_order_of_their_dependencies(
     state: Path, job_file: Callable[[str], Path]
 ) -> None:

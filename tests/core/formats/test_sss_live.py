@@ -1,15 +1,16 @@
 """A job of the cluster is shown in SSS with what became of it."""
 
 import pytest
+from msgspec.structs import replace
 
 from headnode.core.formats.dialects import read, write
-from headnode.core.formats.live_jobs import Delivered, Live, LiveTask
+from headnode.core.formats.live_jobs import Delivered, Live, LiveInstance, LiveTask
 from headnode.core.formats.sss import Job, JobGroup, Task, TaskGroup, read_document
 from headnode.core.formats.sss.consumables import Consumable
 from headnode.core.lifecycle.states import JobState
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant, Seconds
-from headnode.core.model.task import TaskSpec
+from headnode.core.model.task import TaskSpec, TaskType
 
 SPEC = JobSpec(name="j", holds=("user",), tasks=(TaskSpec(command="/bin/a"),))
 
@@ -144,3 +145,69 @@ def test_a_group_tells_its_state_and_when_it_came() -> None:
 
 def test_a_canceled_job_says_so_in_its_status_message() -> None:
     assert shown(Live(id=1, state=JobState.CANCELED)).value("StatusMessage") == "the job was canceled"
+
+
+def test_a_started_job_tells_whose_it_is_and_where_it_ran_in_what_was_delivered() -> None:
+    spec = JobSpec(name="j", project="climate", template="long", tasks=SPEC.tasks)
+    live = Live(
+        id=1,
+        state=JobState.RUNNING,
+        started=Instant(4.0),
+        owner="ada",
+        owner_group="staff",
+        machine="colony",
+    )
+    job = shown(live, spec)
+    assert job.delivered is not None
+    assert [(one.name, one.value) for one in job.delivered.properties] == [
+        ("Machine", "colony"),
+        ("Queue", "long"),
+        ("Project", "climate"),
+        ("Group", "staff"),
+        ("User", "ada"),
+    ]
+    assert job.value("Machine") == "colony"
+    waiting = shown(Live(id=1, state=JobState.QUEUED, owner="ada", machine="colony"), spec)
+    assert (waiting.value("Machine"), waiting.delivered) == (None, None)
+
+
+@pytest.mark.parametrize("command", ["/bin/a", "/bin/a *"])
+@pytest.mark.parametrize("dialect", ["sss", "sss-3.0"])
+def test_each_instance_of_a_sweep_tells_where_and_when_it_ran_and_is_the_same_sweep_when_read(
+    command: str, dialect: str
+) -> None:
+    sweep = TaskSpec(name="s", kind=TaskType.SWEEP, start=1, end=3, command=command)
+    spec = JobSpec(minimum=3, maximum=3, together=True, tasks=(sweep, TaskSpec(name="m", command="/bin/m")))
+    ran = {
+        3: LiveInstance(nodes=("n2", "n3"), started=Instant(6.0)),
+        1: LiveInstance(nodes=("n1",), started=Instant(5.0), ended=Instant(9.0), exit_code=2),
+    }
+    live = Live(
+        id=1, state=JobState.RUNNING, started=Instant(4.0), tasks={1: LiveTask(instances=ran), 2: LiveTask()}
+    )
+    text, report = write(spec, dialect, live)
+    (entry,) = read_document(text)[0].entries
+    assert isinstance(entry, Job)
+    group = entry.task_groups[0]
+    assert isinstance(group, TaskGroup)
+    told = ("Id", "StartTime", "EndTime", "ExitCode")
+    tasks = [one for one in group.tasks if isinstance(one, Task) and one.value("StartTime")]
+    assert [[one.value(name) for name in told] for one in tasks] == [
+        ["1", 5.0, 9.0, 2],
+        ["3", 6.0, None, None],
+    ]
+    assert [[node.value for node in one.all("Node")] for one in tasks] == [["n1"], ["n2", "n3"]]
+    asked = read(write(spec, dialect, replace(live, tasks={}))[0]).only_job().tasks
+    assert read(text).only_job().tasks == asked
+    assert all("Task element" not in item.what for item in report)
+
+
+def test_instances_that_have_no_task_element_are_reported() -> None:
+    sweep = TaskSpec(kind=TaskType.SWEEP, start=1, end=3, command="/bin/a")
+    task = LiveTask(instances={1: LiveInstance(nodes=("n1",), started=Instant(5.0))}, all_listed=False)
+    live = Live(id=1, state=JobState.RUNNING, started=Instant(4.0), tasks={1: task})
+    assert [
+        (item.where, item.what)
+        for item in write(JobSpec(tasks=(sweep,)), "sss", live)[1]
+        if "Task element" in item.what
+    ] == [("task 1", "only the first 1 instances that have started have a Task element")]

@@ -37,6 +37,14 @@ def groups_of(user: Account) -> frozenset[str]:
     return frozenset(name for number in os.getgrouplist(user.name, user.gid) if (name := _group_name(number)))
 
 
+def first_group(name: str) -> str:
+    """Return the name of the first group of a user; "" when user or group are not known here."""
+    try:
+        return _group_name(account(name).gid)
+    except NotFound:
+        return ""
+
+
 def members_of(group: str) -> tuple[str, ...]:
     """Return the names of the users in a group, whether it is their first or another, ascending.
 

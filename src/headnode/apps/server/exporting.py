@@ -1,14 +1,55 @@
 """A job of this cluster, alive or over, as a job file with everything the scheduler knows of it."""
 
+from msgspec.structs import replace
+
+from headnode.adapters.identity.users import first_group
 from headnode.apps.server.answers_jobs import progress_of, unmade
 from headnode.apps.server.desk import Desk
 from headnode.apps.server.lookups import Found
-from headnode.core.formats.live_jobs import Delivered, Live, LiveTask
+from headnode.core.formats.live_jobs import Delivered, Live, LiveInstance, LiveTask
 from headnode.core.lifecycle.groups import group_state
 from headnode.core.lifecycle.records import Run, TaskProgress
 from headnode.core.lifecycle.states import JobState, TaskState
 from headnode.core.model.quantities import Instant, Seconds
 from headnode.core.model.task import TaskType
+
+MOST_INSTANCES = 1_000
+"""How many instances of all sweeps of a job are told one by one."""
+
+
+def live_with_instances(desk: Desk, found: Found) -> Live:
+    """Return what only the scheduler knows of a job, with its instances, cluster and owner's group."""
+    live = live_of(desk, found)
+    room = MOST_INSTANCES
+    tasks = dict(live.tasks)
+    for number, task in enumerate(found.spec.tasks, 1):
+        if task.kind is TaskType.SWEEP:
+            listed = _instances(desk, found, number, room + 1)
+            some = dict(sorted(listed.items())[:room])
+            tasks[number] = replace(tasks[number], instances=some, all_listed=len(listed) <= room)
+            room -= len(some)
+    return replace(live, tasks=tasks, machine=desk.name, owner_group=first_group(live.owner))
+
+
+def _instances(desk: Desk, found: Found, number: int, most: int) -> dict[int, LiveInstance]:
+    """Return at least the first `most` instances of a task that have started."""
+    rows = desk.lookups.archive.instances(found.record.id, number, 0, most)
+    over = {
+        row.instance: LiveInstance(
+            nodes=row.nodes or ((row.node,) if row.node else ()),
+            started=row.started,
+            ended=row.ended,
+            exit_code=row.exit_code,
+        )
+        for row in rows
+        if row.started is not None
+    }
+    live = {
+        instance: LiveInstance(nodes=tuple(node for node, _ in one.place), started=one.started)
+        for instance, one in progress_of(found.record, found.spec, number).live.items()
+        if one.started is not None
+    }
+    return over | live
 
 
 def live_of(desk: Desk, found: Found) -> Live:

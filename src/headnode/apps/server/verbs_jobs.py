@@ -288,14 +288,16 @@ def _history(desk: Desk, job: JobId, limit: int) -> list[Object]:
 
 async def export_job(desk: Desk, by: User, wish: w.ExportWish) -> Object:
     """Write a job in one of the dialects."""
-    from headnode.apps.server.exporting import live_of  # with lxml: only who exports pays for it
+    from headnode.apps.server import exporting  # with lxml: only who exports pays for it
     from headnode.core.formats import dialects
 
     found = desk.lookups.job(wish.job)
     own = found.spec.dialect or "native"
     dialect = wish.dialect or (own if own in dialects.DIALECTS else "hpcpack")
     spec, left_out = seen_by(desk, by, found)
-    text, report = dialects.write(spec, dialect, live_of(desk, found))
+    is_sss = dialects.dialect_named(dialect).language is dialects.Language.SSS
+    live = (exporting.live_with_instances if is_sss else exporting.live_of)(desk, found)
+    text, report = dialects.write(spec, dialect, live)
     return {"text": text.decode(), "report": report_json((*left_out, *report))}
 
 

@@ -8,8 +8,20 @@ from headnode.core.lifecycle.states import JobState, TaskState
 from headnode.core.model.quantities import Instant, Seconds
 
 
+class LiveInstance(msgspec.Struct, frozen=True, kw_only=True):
+    """An instance of a task that has started."""
+
+    nodes: tuple[str, ...] = ()
+    started: Instant | None = None
+    ended: Instant | None = None
+    exit_code: int | None = None
+
+
 class LiveTask(msgspec.Struct, frozen=True, kw_only=True):
-    """A task of a real job.  Times are None while they have not come."""
+    """A task of a real job.  Times are None while they have not come.
+
+    `instances` are those of a sweep that have started, by number; `all_listed` is False if there are more.
+    """
 
     state: TaskState = TaskState.CONFIGURING
     exit_code: int | None = None
@@ -21,6 +33,8 @@ class LiveTask(msgspec.Struct, frozen=True, kw_only=True):
     ended: Instant | None = None
     requeues: int = 0
     pending_reason: str = ""
+    instances: Mapping[int, LiveInstance] = {}
+    all_listed: bool = True
 
 
 class Delivered(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +60,8 @@ class Live(msgspec.Struct, frozen=True, kw_only=True):
     state: JobState = JobState.CONFIGURING
     phase: str = ""
     owner: str = ""
+    owner_group: str = ""  # the first group of the owner; "" when it is not known
+    machine: str = ""  # the name of the cluster
     created: Instant | None = None
     submitted: Instant | None = None
     started: Instant | None = None

@@ -3,13 +3,14 @@
 Source: SSS 3.1.0, Table 25-2 and "Delivered"; the states are those that its peers compare.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from headnode.core.formats.fidelity import Item, Kind, Report
 from headnode.core.formats.sss.consumables import Consumable, Unit
-from headnode.core.formats.sss.job_object import Document, Entry, Job, JobGroup, Task, TaskGroup
+from headnode.core.formats.sss.job_object import Document, Entry, Job, JobGroup, Task, TaskGroup, TaskRef
 from headnode.core.formats.sss.meaning.documents import WRITTEN
 from headnode.core.formats.sss.meaning.findings import Findings
 from headnode.core.formats.sss.meaning.simple import ordered
@@ -22,7 +23,7 @@ from headnode.core.model.quantities import Seconds
 from headnode.core.model.task import TaskType
 
 if TYPE_CHECKING:
-    from headnode.core.formats.live_jobs import Live, LiveTask
+    from headnode.core.formats.live_jobs import Live, LiveInstance, LiveTask
 
 _WORDS = {
     JobState.CONFIGURING: "Hold",  # until it is submitted
@@ -47,6 +48,19 @@ def with_live(document: Document, live: "Live", spec: JobSpec) -> Document:
     return replace(document, entries=tuple(_entry(entry, live, spec) for entry in document.entries))
 
 
+def unlisted(live: "Live") -> Report:
+    """Return a finding for each task of which not all instances that have started have a Task element."""
+    return tuple(
+        Item(
+            Kind.NOTE,
+            f"task {number}",
+            f"only the first {len(task.instances)} instances that have started have a Task element",
+        )
+        for number, task in sorted(live.tasks.items())
+        if not task.all_listed
+    )
+
+
 def _entry(entry: Entry, live: "Live", spec: JobSpec) -> Entry:
     if isinstance(entry, JobGroup):
         jobs = (_job(one, live, spec) if isinstance(one, Job) else one for one in entry.jobs)
@@ -63,33 +77,65 @@ def _of_group(live: "Live") -> Iterator[Property]:
 
 def _job(job: Job, live: "Live", spec: JobSpec) -> Job:
     told = list(_told(live))
+    if live.machine and live.started is not None and not job.value("Machine"):
+        told.append(Property(name="Machine", value=live.machine))
     names = {one.name for one in told} | ({"Hold"} if live.holds is not None else set())
     kept = (one for one in job.properties if one.name not in names)
     tasks = [(number, task) for number, task in enumerate(spec.tasks, 1) if task.kind in WRITTEN]
     groups = (
-        _with_task(group, live.tasks.get(number))
-        if isinstance(group, TaskGroup) and task.kind is TaskType.BASIC
-        else group
+        _with_tasks(group, live.tasks.get(number), task.kind) if isinstance(group, TaskGroup) else group
         for group, (number, task) in zip(job.task_groups, tasks, strict=False)  # none: the job is its task
     )
     return replace(
         job,
         properties=ordered([*kept, *told]),
         task_groups=tuple(groups),
-        delivered=_delivered(live),
+        delivered=_delivered(live, spec),
     )
 
 
-def _with_task(group: TaskGroup, task: "LiveTask | None") -> TaskGroup:
-    """Return a task group of one task with where it ran, when, and how it ended."""
-    if task is None or group.tasks or task.started is None:
+def _with_tasks(group: TaskGroup, task: "LiveTask | None", kind: TaskType) -> TaskGroup:
+    """Return a task group with where each of its tasks ran, when, and how it ended."""
+    if task is None:
         return group
-    times = {"StartTime": task.started, "EndTime": task.ended}
-    told = [Property(name=name, value=float(round(at))) for name, at in times.items() if at is not None]
-    if task.exit_code is not None:
-        told.append(Property(name="ExitCode", value=task.exit_code))
-    told += (Selection(name="Node", value=node) for node in task.nodes)
-    return replace(group, tasks=(Task(properties=ordered(told)),))
+    if kind is TaskType.SWEEP:
+        return _with_instances(group, task)
+    if group.tasks or task.started is None:
+        return group
+    return replace(group, tasks=(Task(properties=ordered(_ran(task))),))
+
+
+def _with_instances(group: TaskGroup, task: "LiveTask") -> TaskGroup:
+    """Return the task group of a sweep with a Task for each instance that has started.
+
+    A group that has a Task for each instance already keeps them all; those that have started tell more.
+    """
+    if group.tasks:
+        ran = {str(number): one for number, one in task.instances.items()}
+        return replace(group, tasks=tuple(_with_run(one, ran) for one in group.tasks))
+    tasks = (
+        Task(properties=ordered([Property(name="Id", value=str(number)), *_ran(one)]))
+        for number, one in sorted(task.instances.items())
+    )
+    return replace(group, tasks=tuple(tasks))
+
+
+def _with_run(task: Task | TaskRef, ran: Mapping[str, "LiveInstance"]) -> Task | TaskRef:
+    found = ran.get(str(task.value("Id"))) if isinstance(task, Task) else None
+    if found is None or not isinstance(task, Task):
+        return task
+    return replace(task, properties=ordered([*task.properties, *_ran(found)]))
+
+
+def _ran(one: "LiveTask | LiveInstance") -> Iterator[Property]:
+    """Yield the times, the exit code and the nodes of what has started."""
+    for name, at in (("StartTime", one.started), ("EndTime", one.ended)):
+        if at is not None:
+            yield Property(name=name, value=float(round(at)))
+    if one.exit_code is not None:
+        yield Property(name="ExitCode", value=one.exit_code)
+    for node in one.nodes:
+        yield Selection(name="Node", value=node)
 
 
 def _told(live: "Live") -> Iterator[Property]:
@@ -130,14 +176,26 @@ def _exit_code(live: "Live") -> int | None:
     return codes.pop() if len(codes) == 1 else None
 
 
-def _delivered(live: "Live") -> Envelope | None:
-    given = tuple(_given(live)) if live.started is not None else ()
+def _delivered(live: "Live", spec: JobSpec) -> Envelope | None:
+    given = (*_account(live, spec), *_given(live)) if live.started is not None else ()
     return Envelope(properties=given) if given else None
 
 
+def _account(live: "Live", spec: JobSpec) -> Iterator[Property]:
+    """Yield for whom and where the job ran.  A job template is a Queue."""
+    texts = {
+        "Machine": live.machine,
+        "Queue": spec.template,
+        "Project": spec.project,
+        "Group": live.owner_group,
+        "User": live.owner,
+    }
+    for name, text in texts.items():
+        if text:
+            yield Property(name=name, value=text)
+
+
 def _given(live: "Live") -> Iterator[Property]:
-    if live.owner:
-        yield Property(name="User", value=live.owner)
     used = live.delivered
     if used and used.processors:
         yield Consumable(name="Processors", value=used.processors)

@@ -45,9 +45,10 @@ def _document(spec: JobSpec, wanted: Dialect, live: "Live | None") -> Written:
     identifier = str(live.id) if live is not None else ""
     document, report = meaning.document_of(spec, version, identifier=identifier)
     if live is not None:
-        from headnode.core.formats.dialects.sss_live import with_live
+        from headnode.core.formats.dialects.sss_live import unlisted, with_live
 
         document = with_live(document, live, spec)
+        report += unlisted(live)
     text, more = sss.write_document(document, version)
     return text, report + more
 

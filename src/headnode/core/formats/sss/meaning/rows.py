@@ -70,7 +70,7 @@ MEANINGS: Mapping[str, Meaning] = {
     "SuspendDuration": Meaning(_OUTCOME, "the time spent suspended"),
     "TimeCategory": Meaning(_KEPT, "Headnode charges nobody"),
     "Architecture": Meaning(_ACTED, "needs: one of these architectures", tasks=True),
-    "Machine": Meaning(_ACTED, "refused when it is another cluster; kept"),
+    "Machine": Meaning(_ACTED, "refused when it is another cluster; kept; written once the job has started"),
     "NodeCount": Meaning(
         _ACTED,
         "minimum and maximum in whole nodes; beside Processors, the nodes to spread over; 1: single_node",
@@ -85,7 +85,7 @@ MEANINGS: Mapping[str, Meaning] = {
     "Duration": Meaning(_ACTED, "run_time of the job or task", tasks=True),
     "Project": Meaning(_ACTED, "project"),
     "GlobalUser": Meaning(_KEPT, "the local user is the one that counts"),
-    "Group": Meaning(_NOT, "the job runs with the groups of its user"),
+    "Group": Meaning(_NOT, "the job runs with the groups of its user; written in Delivered"),
     "User": Meaning(_ACTED, "run_as"),
     "Disk": Meaning(_ACTED, "held: disk of every node, which must have it, in MB, rounded up", tasks=True),
     "Memory": Meaning(

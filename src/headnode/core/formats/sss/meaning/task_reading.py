@@ -282,13 +282,13 @@ def _own(properties: Sequence[Property], outer: Sequence[Property]) -> Iterator[
             yield one
 
 
-_OUTCOMES = [
-    name for name in ("Id", "Node", "Session", "Process") if meaning_of(name, Place.TASK).role in OUTCOMES
-]
+_OUTCOMES = frozenset(
+    row.name for row in ROWS if Place.TASK in row.places and meaning_of(row.name, Place.TASK).role in OUTCOMES
+)
 
 
 def _essence(task: Task) -> tuple[tuple[Property, ...], Envelope | None]:
-    """Return what makes a task another one: not its number, nor where it ran."""
+    """Return what makes a task another one: not its number, nor where and when it ran, nor how it ended."""
     return tuple(one for one in task.properties if one.name not in _OUTCOMES), task.requested
 
 
