@@ -17,6 +17,7 @@ from headnode.core.model.errors import BadRequest
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")])
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SEPARATORS = ("&&", "||", "|", ";", "&", "2>&1")
 TARGET = re.compile(r"^([a-z]+):.*## ", re.MULTILINE)
@@ -34,6 +35,21 @@ def shown_lines(document: Path) -> Iterator[str]:
 def test_every_link_leads_somewhere(document: Path) -> None:
     links = [link for link in LINK.findall(document.read_text()) if "://" not in link and link[0] != "#"]
     assert [link for link in links if not (document.parent / link.split("#")[0]).exists()] == []
+
+
+def anchors(document: Path) -> set[str]:
+    """Return the names by which links reach the headings of a document."""
+    return {
+        re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+        for heading in HEADING.findall(document.read_text())
+    }
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: str(document.relative_to(ROOT)))
+def test_every_link_to_a_section_finds_its_heading(document: Path) -> None:
+    links = [link.partition("#") for link in LINK.findall(document.read_text()) if "://" not in link]
+    pages = [(document.parent / page if page else document, anchor) for page, _, anchor in links if anchor]
+    assert [(str(page), anchor) for page, anchor in pages if anchor not in anchors(page)] == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: str(document.relative_to(ROOT)))
