@@ -3,9 +3,10 @@
 PYTHON ?= python3
 VENV ?= .venv
 TESTS ?=
-# Those that only think run on all processors; those that start processes want the machine for themselves.
-TESTS_SIDE_BY_SIDE := tests/contracts tests/core tests/project tests/scenarios
-TESTS_ALONE := tests/live
+# Most tests run on all processors.  Tests of heads and agents with limits in time run alone.
+LIVE_SIDE_BY_SIDE := $(addprefix tests/live/test_,reading_memory.py filter_programs.py shepherd_journal.py)
+TESTS_SIDE_BY_SIDE := tests/contracts tests/core tests/project tests/scenarios $(LIVE_SIDE_BY_SIDE)
+TESTS_ALONE := tests/live $(addprefix --ignore=,$(LIVE_SIDE_BY_SIDE))
 # What differs between Pythons: warnings, sockets, processes, parsers.
 TESTS_OF_PYTHONS ?= -n auto tests/contracts tests/core/cli tests/core/formats/test_round_trips.py tests/scenarios/test_cli_real_head.py
 MANDIR ?= .man/man1
