@@ -29,7 +29,7 @@ def test_output_of_jobs_that_are_over_goes_and_that_of_others_stays(head: RealHe
     head.ask("set_params", values={"TTLCompletedJobs": MOMENT})
     head.until(lambda: str(over) not in kept(head))
     assert kept(head) == {str(runs)}
-    assert "is not kept any more" in head.ask("output", job=over, task=1, instance=None)["gone"]
+    assert "no longer exists" in head.ask("output", job=over, task=1, instance=None)["gone"]
     assert head.ask("output", job=runs, task=1, instance=None)["gone"] == ""
 
 

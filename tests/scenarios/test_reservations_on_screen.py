@@ -128,7 +128,7 @@ def test_a_job_of_the_reservation_runs_in_it(state: Path, node: str) -> None:
     reserve(node, "--for", "60", "--projects", "heat", state=state)
     refused = hn("job", "submit", f"/reservation:{NAME}", "/runtime:5", "true", state=state)
     assert refused.returncode == 1, refused.stderr
-    assert "does not let in" in refused.stderr
+    assert "does not accept jobs of" in refused.stderr
     job = submitted(f"/reservation:{NAME}", "/projectname:heat", "/runtime:5", "true", state=state)
     assert done("job", "wait", job, state=state).returncode == 0
     assert re.search(rf"Reservation +: {NAME}\n", done("job", "view", job, state=state).stdout)

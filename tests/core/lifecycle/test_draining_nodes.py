@@ -51,7 +51,7 @@ def test_a_drained_node_is_not_called_approved_and_the_refusal_says_how_to_open_
     drain(world)
     with pytest.raises(WrongState, match="node 'node1' is drained; it was approved before") as refused:
         world.do(c.ChangeNode(by=ROOT, node="node1", wish="approve"))
-    assert refused.value.fix == "let it take jobs again: hn node resume node1"
+    assert refused.value.fix == "make it accept jobs again: hn node resume node1"
 
 
 def test_a_drained_node_takes_no_new_jobs_says_why_and_runs_what_it_has_to_the_end() -> None:

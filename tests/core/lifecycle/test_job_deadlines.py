@@ -58,12 +58,12 @@ def test_the_time_that_it_is_held_until_counts() -> None:
 @pytest.mark.parametrize("seconds", [-5.0, 0.0])
 def test_a_deadline_that_is_over_is_refused(seconds: float) -> None:
     world = World(1)
-    with pytest.raises(BadRequest, match="the deadline of the job is over"):
+    with pytest.raises(BadRequest, match="the deadline of the job has passed"):
         world.submit(TASK, end_by=within(world, seconds))
     job = world.submit(TASK)
     for fields in (("end_by",), ("end_by", "run_time")):
         changed = JobSpec(tasks=(TASK,), end_by=within(world, seconds))
-        with pytest.raises(BadRequest, match="the deadline of the job is over"):
+        with pytest.raises(BadRequest, match="the deadline of the job has passed"):
             world.do(c.ModifyJob(by=ROOT, job=job, spec=changed, fields=fields))
 
 

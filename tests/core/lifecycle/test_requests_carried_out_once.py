@@ -33,7 +33,7 @@ def submit(world: World, user: User, once: Once = ONCE, count: int = 1) -> list[
 def test_the_same_request_makes_nothing_a_second_time_and_its_receipt_names_what_was_made() -> None:
     world = World(2)
     jobs = submit(world, ADA, count=3)
-    with pytest.raises(WrongState, match="carried out already"):
+    with pytest.raises(WrongState, match="already been carried out"):
         submit(world, ADA, count=3)
     receipt = receipt_of(world.cluster, ADA, ONCE, world.clock.now())
     assert receipt is not None
@@ -116,7 +116,7 @@ def test_tasks_are_added_once_and_the_receipt_says_which() -> None:
     more = JobSpec(tasks=(TASK,) * 5, hold_until=Instant(world.clock.now() + 1000.0))
     command = c.ModifyJob(by=asking(ROOT, once), job=job, spec=more, fields=("tasks",))
     world.do(command)
-    with pytest.raises(WrongState, match="carried out already"):
+    with pytest.raises(WrongState, match="already been carried out"):
         world.do(command)
     receipt = receipt_of(world.cluster, ROOT, once, world.clock.now())
     assert receipt is not None

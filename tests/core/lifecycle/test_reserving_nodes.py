@@ -188,7 +188,7 @@ def test_a_job_that_could_never_run_in_its_reservation_is_refused() -> None:
     reserve(world, users=("ada",), projects=("heat",))
     with pytest.raises(NotFound, match="no reservation 'other'"):
         lasting(world, HOUR, reservation="other")
-    with pytest.raises(NotAllowed, match="does not let in jobs of 'bob'"):
+    with pytest.raises(NotAllowed, match="does not accept jobs of 'bob'"):
         lasting(world, HOUR, BOB, reservation="upgrade")
     with pytest.raises(BadRequest, match="longer than reservation 'upgrade' lasts"):
         lasting(world, HOUR + 60, reservation="upgrade")

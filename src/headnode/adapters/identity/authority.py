@@ -98,7 +98,7 @@ def named_in(certificate: bytes) -> tuple[str, str]:
         read = x509.load_der_x509_certificate(certificate)
         (name,) = read.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     except ValueError:
-        raise BadRequest(code="certificate", what="a node showed a certificate that names nobody") from None
+        raise BadRequest(code="certificate", what="a node showed a certificate without a name") from None
     return str(name.value), key_digest(read.public_key())
 
 

@@ -143,7 +143,7 @@ class Identity:
         if isinstance(answer, m.Joined):
             return answer
         reason = answer.reason if isinstance(answer, m.Goodbye) else "it answered something else"
-        raise NotAllowed(code="not-joined", what=f"the head did not let this node in: {reason}")
+        raise NotAllowed(code="not-joined", what=f"the head refused this node: {reason}")
 
     def __str__(self) -> str:
         belongs = self.membership()
@@ -225,6 +225,6 @@ async def _ask(streams: Streams, question: m.FromStranger) -> m.ToStranger:
 def _away(address: str, why: str) -> Unavailable:
     return Unavailable(
         code="head-away",
-        what=f"the head at {address} is not reached: {why}",
+        what=f"the head at {address} cannot be reached: {why}",
         fix="check the address and the firewall, and that the head was started with --listen",
     )

@@ -117,7 +117,7 @@ class Door:
         Raises:  NotAllowed ``no-node``.
         """
         if node is None:
-            raise NotAllowed(code="no-node", what="somebody without a certificate spoke for a task")
+            raise NotAllowed(code="no-node", what="a connection without a certificate spoke for a task")
         known()
         await self._serve_task(reader, writer, *node)
 

@@ -91,7 +91,7 @@ class Agent:
         """Nothing listened where the head does when it was dialed (seconds since the machine was started)."""
         self._lease.head_is_off(dialed)
         if self._unmet is not None and dialed - self._unmet > NEVER_MET and self._jobs.is_empty:
-            log.warning("no head was ever there; whoever started this agent for one can start another")
+            log.warning("no head has ever been there; the agent ends and can be started again")
             self.leave()
 
     def beat(self) -> None:

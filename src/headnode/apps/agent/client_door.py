@@ -114,7 +114,7 @@ class ClientDoor:
             raise Unavailable(
                 code="too-many-clients",
                 what="too many programs of this node ask the head at the moment",
-                fix="try again in a while",
+                fix="try again later",
             )
         job, key = self._attempt(first, uid)
         head, answer = await self._admitted(job, key)
@@ -166,7 +166,7 @@ class ClientDoor:
         raise Unavailable(
             code="head-away",
             what=f"the head is not reached from this node: {why}",
-            fix="try again in a while",
+            fix="try again later",
         )
 
 

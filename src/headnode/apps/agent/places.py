@@ -38,7 +38,7 @@ class Places:
             raise Unavailable(
                 code="agent-state",
                 what=f"the state directory {str(state)!r} cannot be used: {error}",
-                fix="let this user write there, or name another: hn agent --directory DIRECTORY",
+                fix="make it writable, or name another: hn agent --directory DIRECTORY",
             ) from None
         if lock is None:
             raise Unavailable(

@@ -45,6 +45,6 @@ def _named(opened: Said, node: str) -> Said:
         raise Unavailable(
             code="other-number",
             what=f"user {opened.owner!r} is {found.pw_uid} on node {node!r}, and {opened.uid} on the head",
-            fix="give both the same number, or let names decide: hn cluster params UserMapping=name",
+            fix="give both the same number, or map users by name: hn cluster params UserMapping=name",
         )
     return replace(opened, uid=found.pw_uid, gid=found.pw_gid)

@@ -73,7 +73,7 @@ def logins(environ: "Mapping[str, str]") -> "list[Login]":
         if found.st_mode & 0o077 or found.st_uid not in (0, os.geteuid()):
             raise NotAllowed(
                 code="login-file",
-                what=f"{path!r} is not for you alone, and who reads it can speak as you",
+                what=f"{path!r} is readable for other users, who could log in as you",
                 fix=f"revoke the tokens in it (hn token list on the head), then: chmod 600 {path}",
             )
         text = file.read().decode(errors="replace")
@@ -129,12 +129,12 @@ def _write(environ: "Mapping[str, str]", all_of_them: "Sequence[Login]") -> str:
         raise Unavailable(
             code="login-file",
             what=f"{path!r} cannot be written: {error.strerror}",
-            fix="let this user write there",
+            fix="give this user write permission there",
         ) from None
     return path
 
 
 def _unreadable(path: str, why: str) -> HeadnodeError:
     return Unavailable(
-        code="login-file", what=f"{path!r} cannot be read: {why}", fix="take it away and log in again"
+        code="login-file", what=f"{path!r} cannot be read: {why}", fix="remove the file and log in again"
     )

@@ -51,6 +51,6 @@ def _enter(door: NodeDoor) -> Connection:
 def _away(door: NodeDoor, why: str) -> Unavailable:
     return Unavailable(
         code="agent-away",
-        what=f"the agent of this node cannot be asked at {door.socket!r}: {why}",
+        what=f"the agent of this node does not answer at {door.socket!r}: {why}",
         fix="try again in a while; see on the node: systemctl status headnode-agent",
     )

@@ -28,5 +28,5 @@ def answer_again(client: Client, request: "dict[str, Any]", failure: HeadnodeErr
     raise Unavailable(
         code=failure.code,
         what=f"{failure.what}; whether the request was carried out is not known",
-        fix=f"ask again with the same idempotency key, and it is carried out once: {request[KEY]}",
+        fix=f"repeat it with the same idempotency key, to carry it out only once: {request[KEY]}",
     )

@@ -56,7 +56,7 @@ def dial(host: str, port: int, authority: str) -> Connection:
         raise NotAllowed(
             code="wrong-head",
             what=f"{address} is not the head that you logged in to: {error.verify_message}",
-            fix="check the address; if the head's state was made anew, log in again: hn login",
+            fix="check the address; if the head has a new state directory, log in again: hn login",
         ) from None
     except OSError as error:
         plain.close()
@@ -83,6 +83,6 @@ def head_away(address: str, why: str) -> HeadnodeError:
     """Return what to say when a head is not reached."""
     return Unavailable(
         code="head-away",
-        what=f"the head at {address} is not reached: {why}",
+        what=f"the head at {address} cannot be reached: {why}",
         fix="check the network and the firewall, and that the head runs with --listen",
     )

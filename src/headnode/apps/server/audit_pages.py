@@ -51,7 +51,7 @@ def page(
                     break
     except FileNotFoundError:
         raise NotFound(
-            code="no-audit", what=f"nothing was written to {str(path)!r} yet, or it was moved away"
+            code="no-audit", what=f"the audit log {str(path)!r} is empty or does not exist"
         ) from None
     except OSError as error:
         raise Unavailable(

@@ -63,7 +63,7 @@ class TokenCaller:
         except NotFound:
             raise NotAllowed(
                 code="token",
-                what=f"{name!r} is no user of the head's machine any more",
+                what=f"{name!r} is no longer a user of the head's machine",
                 fix="ask an administrator",
             ) from None
 

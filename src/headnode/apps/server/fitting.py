@@ -101,6 +101,6 @@ def _refuse_too_large(reasons: tuple[Reason, ...]) -> None:
         raise BadRequest(
             code="never-fits",
             what="the job can never run on this cluster: " + "; ".join(r.text for r in reasons),
-            fix="ask for what is there: see `hn node list`, for features and groups `hn node view NAME`, "
+            fix="request what the cluster has: `hn node list`; for features and groups `hn node view NAME`; "
             "for licences `hn cluster view`",
         )

@@ -70,8 +70,8 @@ async def _job_called(desk: Desk, owner: str, parent: NamedParent) -> int:
     if not best:
         raise NotFound(
             code="no-such-parent",
-            what=f"the job waits for a job with {parent}, and {owner} has none",
-            fix="submit that job first, or write its number (JobId); `hn job list /all` shows them",
+            what=f"the job depends on a job with {parent}, and {owner} has none",
+            fix="submit that job first, or give its number (JobId): see `hn job list /all`",
         )
     return best
 

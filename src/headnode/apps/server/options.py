@@ -84,8 +84,8 @@ def nodes_as_before(state: Path) -> tuple[int, int | None]:
     if len(said) not in (1, 2) or not all(word.isascii() and word.isdigit() for word in said):
         raise BadRequest(
             code="nodes-here",
-            what=f"the file {str(remembered)!r} does not say how many nodes run here",
-            fix="say it anew: hn up --nodes N --processors N",
+            what=f"the file {str(remembered)!r} does not have the number of nodes",
+            fix="give it again: hn up --nodes N --processors N",
         )
     return int(said[0]), int(said[1]) if len(said) == 2 else None
 

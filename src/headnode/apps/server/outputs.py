@@ -80,4 +80,6 @@ async def read_own_file(desk: Desk, record: JobRecord, node: str, path: str, spa
 
 def not_kept(job: JobId) -> str:
     """Return what to say of captured output that is not there any more."""
-    return f"the captured output of job {job} is not kept any more: TTLCompletedJobs or somebody removed it"
+    return (
+        f"the captured output of job {job} no longer exists: it was removed, by TTLCompletedJobs or by hand"
+    )

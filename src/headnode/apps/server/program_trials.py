@@ -83,7 +83,7 @@ async def _try_on_nodes(desk: Desk, name: str, value: str) -> None:
         raise BadRequest(
             code="program",
             what=f"{name} cannot be set: on {names}{more}: {trouble}",
-            fix="correct that, or drain the nodes that shall not have it: hn node drain NODE",
+            fix="correct that, or drain these nodes: hn node drain NODE",
         )
 
 

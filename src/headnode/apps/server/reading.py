@@ -90,7 +90,7 @@ def _read_file(text: str, wish: CreateWish, machine: str) -> Described:
     if not reading.jobs:
         raise BadRequest(
             code="no-jobs",
-            what="the job file holds no job: all of it is defined elsewhere",
+            what="the job file has no job of its own, only references to others",
             fix="write a Job",
         )
     return Described(reading.jobs, reading.links, reading.report, reading.awareness)

@@ -153,7 +153,7 @@ def read_wish(kind: type[w.Wish], verb: str, fields: dict[str, Any]) -> w.Wish:
     except msgspec.ValidationError as error:
         names = ", ".join(field.name for field in msgspec.structs.fields(kind)) or "no fields"
         raise BadRequest(
-            code="field", what=f"{verb} was asked wrongly: {error}", fix=f"it takes {names}"
+            code="field", what=f"the request {verb} is wrong: {error}", fix=f"it takes {names}"
         ) from None
 
 

@@ -104,5 +104,5 @@ def _too_many(most: int, *, full: bool) -> Unavailable:
     return Unavailable(
         code="too-many-connections",
         what=f"{whose} {number:,} connections to the head, and no more are possible",
-        fix="end some programs that talk to the head, or try again in a while",
+        fix="end some programs that use the head, or try again later",
     )

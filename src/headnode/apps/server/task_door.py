@@ -100,6 +100,6 @@ class TaskDoor:
 def _full() -> Unavailable:
     return Unavailable(
         code="too-many-clients",
-        what="too many tasks of this node ask the head at the moment",
-        fix="try again in a while",
+        what="too many tasks of this node use the head at the moment",
+        fix="try again later",
     )

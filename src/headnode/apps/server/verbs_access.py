@@ -32,8 +32,8 @@ async def new_token(desk: Desk, by: User, wish: w.NewTokenWish) -> Object:
     if desk.network is None:
         raise WrongState(
             code="not-listening",
-            what="this head listens to its own machine only",
-            fix="an administrator starts it with an address that others reach: hn down; hn up --listen HOST",
+            what="this head has no address for other machines",
+            fix="an administrator starts it with one: hn down; hn up --listen HOST",
         )
     user = by.name
     if wish.user and wish.user != by.name:

@@ -32,11 +32,13 @@ async def run_everywhere(desk: Desk, by: User, wish: w.RunEverywhereWish) -> Tal
     must_administer(by, "run commands on nodes")
     if not wish.command.strip():
         raise BadRequest(
-            code="command", what="there is no command to run", fix="say which, and its arguments"
+            code="command", what="there is no command to run", fix="give a command and its arguments"
         )
     if wish.timeout is not None and not 0 < wish.timeout <= _LONGEST_TIMEOUT:
         raise BadRequest(
-            code="timeout", what=f"a time of {wish.timeout:g} s makes no sense", fix="say seconds"
+            code="timeout",
+            what=f"a time limit of {wish.timeout:g} s is not possible",
+            fix="give seconds above 0",
         )
     same_numbers = desk.engine.settings.text("UserMapping") == "name-and-number"
     run = Run(by, _user(wish.user, by), chosen_nodes(desk, wish), wish, same_numbers=same_numbers)
@@ -63,7 +65,7 @@ def _user(name: str | None, by: User) -> User:
         raise NotFound(
             code="no-such-user",
             what=f"the head knows no user {name!r}",
-            fix="name one that `id NAME` knows there",
+            fix="name a user that `id NAME` knows on the head's machine",
         ) from None
     return User(name=found.pw_name, uid=found.pw_uid, gid=found.pw_gid)
 

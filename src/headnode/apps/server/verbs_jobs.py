@@ -199,7 +199,7 @@ async def _stop(desk: Desk, by: User, wish: w.StopWish, outcome: str) -> Object:
         raise WrongState(
             code="job-over",
             what=f"job {wish.job} is {found.record.state.value} already",
-            fix="only jobs that are not over can be canceled or finished",
+            fix="only jobs that have not ended can be canceled or finished",
         )
     command = c.StopJob(
         by=by,

@@ -20,8 +20,8 @@ async def invite_node(desk: Desk, by: User, wish: w.InviteWish) -> Object:
     if desk.network is None:
         raise WrongState(
             code="not-listening",
-            what="this head listens to its own machine only",
-            fix="start it with an address that others reach: hn down; hn up --listen HOST",
+            what="this head has no address for other machines",
+            fix="start it with one: hn down; hn up --listen HOST",
         )
     invitation, digest = desk.network.invitation()
     expires = Instant(desk.now() + wish.lifetime)

@@ -37,8 +37,8 @@ async def make_reservation(desk: Desk, by: User, wish: w.SetReservationWish) -> 
     if "ends" not in fields:
         raise BadRequest(
             code="reservation-time",
-            what=f"nobody said when reservation {wish.name!r} ends",
-            fix="give an end, or how long it lasts",
+            what=f"reservation {wish.name!r} has no end",
+            fix="give an end (--to) or a duration (--for)",
         )
     whole: Object = {"name": wish.name, "begins": now} | fields
     asked = NodeReservation(**whole)

@@ -241,7 +241,7 @@ async def read_output(desk: Desk, by: User, wish: w.ReadOutputWish) -> Object:
     if not where["captured"]:
         raise NotFound(
             code="no-output",
-            what=f"task {wish.job}.{wish.task} wrote all of its output to files that it names",
+            what=f"task {wish.job}.{wish.task} wrote all its output to files of its own",
             fix="see: hn task view",
         )
     link = desk.links.get(where["node"])

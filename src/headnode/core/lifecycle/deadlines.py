@@ -66,7 +66,7 @@ def check_still_ahead(spec: JobSpec, now: Instant) -> None:
     """
     if spec.end_by is not None and spec.end_by <= now:
         raise BadRequest(
-            code="end-by", what="the deadline of the job is over", fix="give it a later deadline, or none"
+            code="end-by", what="the deadline of the job has passed", fix="give it a later deadline, or none"
         )
 
 
@@ -85,7 +85,7 @@ def check_end_by(spec: JobSpec, now: Instant) -> None:
     if room < MINUTE:
         raise BadRequest(
             code="end-by",
-            what="the deadline of the job is over" if spec.end_by <= now
+            what="the deadline of the job has passed" if spec.end_by <= now
             else f"the deadline of the job comes less than a minute {after}",
             fix="give it a later deadline, or none",
         )  # fmt: skip
@@ -93,6 +93,6 @@ def check_end_by(spec: JobSpec, now: Instant) -> None:
     limit = format_time_limit(shortest(spec))
     raise BadRequest(
         code="end-by",
-        what=f"the run time limit {limit} of the job, counted {after}, goes past its deadline",
+        what=f"the run time limit {limit} of the job, counted {after}, exceeds its deadline",
         fix=f"give it a run time limit of at most {fits}, or a later deadline",
     )

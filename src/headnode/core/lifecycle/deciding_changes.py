@@ -146,8 +146,8 @@ def _check_changed(record: JobRecord, now: JobSpec, wished: JobSpec, task: int) 
     if len(now.tasks) != len(wished.tasks) or len(same) < len(now.tasks) - 1:
         raise WrongState(
             code="stale-tasks",
-            what=f"the tasks of job {record.id} have changed in the same moment",
-            fix="do it again",
+            what=f"the tasks of job {record.id} have changed at the same time",
+            fix="repeat the command",
         )
 
 
@@ -157,8 +157,8 @@ def _check_added(record: JobRecord, now: JobSpec, wished: JobSpec) -> None:
     if len(wished.tasks) <= known or wished.tasks[:known] != now.tasks:
         raise WrongState(
             code="stale-tasks",
-            what=f"job {record.id} has {known} tasks by now, and the new ones do not follow them",
-            fix="do it again: somebody else changed the job in the same moment",
+            what=f"job {record.id} has {known} tasks now, and the numbers of the new ones do not follow",
+            fix="repeat the command: the job was changed at the same time",
         )
 
 
@@ -205,18 +205,18 @@ def _check_running(record: JobRecord, command: c.ModifyJob) -> None:
     if "tasks" in command.fields and run is not None and run.parts:
         raise WrongState(
             code="gang-is-whole",
-            what=f"job {record.id} gets no more tasks: all its tasks have started together",
+            what=f"job {record.id} accepts no more tasks: all its tasks start together",
             fix="make a changed copy of it: hn job clone, or submit the task as a job of its own",
         )
     if "run_time" in command.fields and run is not None and run.backfilled:
         raise WrongState(
             code="backfilled",
-            what=f"the run time limit of job {record.id} cannot change: it was backfilled because of it",
-            fix="let it end, or cancel it and submit it again",
+            what=f"the run time limit of job {record.id} cannot change: the job was backfilled because of it",
+            fix="wait for its end, or cancel it and submit it again",
         )
     if run is not None and run.outcome is not None and not run.requeue and "tasks" in command.fields:
         raise WrongState(
             code="ending",
-            what=f"job {record.id} takes no new tasks: it was asked to end",
+            what=f"job {record.id} accepts no new tasks: it is being ended",
             fix="submit them as a job of their own",
         )

@@ -42,14 +42,14 @@ def drain(cluster: Cluster, command: c.DrainNode, now: Instant) -> list[Event]:
     if command.closes is not None and not now < command.closes < NEVER:
         raise BadRequest(
             code="drain-date",
-            what="the node cannot close at a date that is over, or never comes",
-            fix="choose one to come, or leave it out to close the node now",
+            what="a node cannot drain at a date in the past",
+            fix="choose a date in the future, or leave it out to drain the node now",
         )
     if command.force and command.closes is not None:
         raise BadRequest(
             code="drain-date",
-            what="a node is taken offline by force now, and not at a date",
-            fix="leave out the date, or what runs there is to go on until then",
+            what="force and a date exclude each other",
+            fix="leave out the date to kill tasks now, or the force to drain it then",
         )
     before = _of("asked", known)
     force = command.force or (before is not None and before.force)

@@ -64,8 +64,8 @@ def refuse_changed_tasks(before: JobSpec, after: JobSpec) -> None:
     which = f"task {at} is not as it was" if at else "there are other tasks than before"
     raise BadRequest(
         code="filter-changed-tasks",
-        what=f"it may change properties of the job only, and {which}",
-        fix="let the filter leave the tasks as they are",
+        what=f"a filter may change only properties of the job, and {which}",
+        fix="change the filter so that it leaves the tasks as they are",
     )
 
 

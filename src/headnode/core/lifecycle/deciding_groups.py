@@ -100,7 +100,7 @@ def _refuse_circle(specs: Mapping[int, JobSpec]) -> None:
     if circle:
         shown = " -> ".join(f"job {job}" for job in circle)
         raise BadRequest(
-            code="job-circle", what=f"jobs wait for each other: {shown}", fix="take one dependency out"
+            code="job-circle", what=f"jobs wait for each other: {shown}", fix="remove one dependency"
         )
 
 
@@ -132,7 +132,7 @@ def _check_links(specs: Sequence[JobSpec], links: Sequence[Link]) -> None:
     if circle:
         shown = " -> ".join(_called(specs[number], number) for number in circle)
         raise BadRequest(
-            code="job-circle", what=f"jobs wait for each other: {shown}", fix="take one dependency out"
+            code="job-circle", what=f"jobs wait for each other: {shown}", fix="remove one dependency"
         )
 
 

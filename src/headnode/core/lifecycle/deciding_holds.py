@@ -31,7 +31,7 @@ def hold(cluster: Cluster, command: c.HoldJob, now: Instant) -> list[Event]:
     if record.state not in _CAN_WAIT:
         raise WrongState(
             code="not-waiting",
-            what=f"job {record.id} is {record.state.value}: only jobs that wait can be held",
+            what=f"job {record.id} is {record.state.value}: only queued jobs can be held",
             fix=f"suspend it: hn job suspend {record.id}" if record.state is JobState.RUNNING else "",
         )
     if _found(record, command.name):
@@ -64,7 +64,7 @@ def release(cluster: Cluster, command: c.ReleaseJob, now: Instant) -> list[Event
     if names and record.state not in _CAN_WAIT:
         raise WrongState(
             code="not-waiting",
-            what=f"job {record.id} is {record.state.value}, so nothing waits for its holds",
+            what=f"job {record.id} is {record.state.value}, so its holds have no effect",
             fix=f"if it goes back to the queue, release it there: hn job release {record.id}",
         )
     return [e.JobReleased(at=now, job=record.id, names=names, by=command.by.name)] if names else []

@@ -228,7 +228,7 @@ def _refuse_unvalidated(record: JobRecord) -> None:
         raise WrongState(
             code="not-validated",
             what=f"job {record.id} never passed the submission filters",
-            fix=f"copy it, change what they refuse, and submit the copy: hn job clone {record.id}",
+            fix=f"copy it, correct the copy and submit it: hn job clone {record.id}",
         )
 
 

@@ -29,7 +29,7 @@ def invite(cluster: Cluster, command: c.InviteNode, now: Instant) -> list[Event]
         raise BadRequest(
             code="lifetime",
             what=f"an invitation of {command.expires - now:.0f} s is not possible",
-            fix=f"let it live up to {LONGEST_INVITATION // 86400} days",
+            fix=f"use a span of at most {LONGEST_INVITATION // 86400} days",
         )
     still = sum(invitation.expires > now for invitation in cluster.invitations.values())
     if still >= MOST_INVITATIONS:
@@ -63,8 +63,8 @@ def admit(cluster: Cluster, command: c.AdmitNode, now: Instant) -> list[Event]:
     if known is not None and known.key != command.key and invitation.name != name:
         raise NotAllowed(
             code="node-known",
-            what=f"there is a node {name!r} already, and it has another key",
-            fix=f"choose another with --name, or give it that place: hn node invite --for {name}",
+            what=f"node {name!r} exists already and has another key",
+            fix=f"choose another name with --name, or replace that node: hn node invite --for {name}",
         )
     events: list[Event] = []
     if known is None:

@@ -26,7 +26,7 @@ def register(cluster: Cluster, command: c.RegisterNode, now: Instant) -> list[Ev
     if command.key != ("" if known is None else known.key):
         raise NotAllowed(
             code="node-key",
-            what=f"who calls itself node {name!r} is not known by that name here",
+            what=f"node {name!r} is not known here by this key",
             fix="join again with a new invitation: hn node invite",
         )
     aged = by_age(known, command.facts, cluster.parameters, now)
@@ -54,7 +54,7 @@ def check_facts(facts: NodeFacts) -> None:
     if not facts.name or facts.processors < 1 or facts.sockets < 1 or facts.memory < 0 or facts.speed < 0:
         raise BadRequest(
             code="node-facts",
-            what=f"node {facts.name!r} says {facts.processors} processors, {facts.sockets} sockets, "
+            what=f"node {facts.name!r} reports {facts.processors} processors, {facts.sockets} sockets, "
             f"{facts.memory} MB of memory and {facts.speed} MHz",
             fix="give it a name, at least one processor and one socket, and nothing below zero",
         )
@@ -84,7 +84,7 @@ def change(cluster: Cluster, command: c.ChangeNode, now: Instant) -> list[Event]
     if command.wish not in _WISHES:
         raise BadRequest(
             code="node-wish",
-            what=f"{command.wish!r} is nothing a node can do",
+            what=f"{command.wish!r} is not a command for nodes",
             fix=f"use {', '.join(_WISHES)}",
         )
     drained = any(drain.closes <= now for drain in known.drains)
@@ -92,7 +92,7 @@ def change(cluster: Cluster, command: c.ChangeNode, now: Instant) -> list[Event]
         raise WrongState(
             code="node-state",
             what=f"node {command.node!r} is drained; it was approved before",
-            fix=f"let it take jobs again: hn node resume {command.node}",
+            fix=f"make it accept jobs again: hn node resume {command.node}",
         )
     kind, already = _WISHES[command.wish]
     reopened = lifted(known, command.by, now) if command.wish == "resume" else []

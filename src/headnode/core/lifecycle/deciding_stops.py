@@ -158,7 +158,7 @@ def stop_task(cluster: Cluster, command: c.StopTask, now: Instant) -> list[Event
     if record.state is JobState.ENDING and record.run is not None and record.run.requeue:
         raise WrongState(
             code="requeueing",
-            what=f"job {record.id} is on its way back to the queue, where all its tasks will be queued",
+            what=f"job {record.id} is being requeued with all its tasks",
             fix="cancel the task once the job is queued, or cancel the job",
         )
     spans = _only(progress.queued, command.instance)
@@ -257,7 +257,7 @@ def requeue_task(cluster: Cluster, command: c.RequeueTask, now: Instant) -> list
     if not spans:
         raise WrongState(
             code="not-over",
-            what=f"nothing of task {record.id}.{command.task} has failed or was canceled",
-            fix="only what is over can be requeued",
+            what=f"no instance of task {record.id}.{command.task} has failed or was canceled",
+            fix="only ended instances can be requeued",
         )
     return [e.TaskRequeued(at=now, job=record.id, task=command.task, spans=spans, by=command.by.name)]

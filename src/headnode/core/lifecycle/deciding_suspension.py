@@ -28,15 +28,15 @@ def suspend(cluster: Cluster, command: c.SuspendJob, now: Instant) -> list[Event
         raise WrongState(
             code="not-running",
             what=f"job {record.id} is {record.state.value}: only a running job can be suspended",
-            fix=f"keep it from starting instead: hn job hold {record.id}"
+            fix=f"hold it instead: hn job hold {record.id}"
             if record.state in (JobState.CONFIGURING, JobState.QUEUED)
             else "",
         )
     if not cluster.spec(record).suspendable:
         raise WrongState(
             code="not-suspendable",
-            what=f"job {record.id} does not say that it may be suspended",
-            fix=f"say so with hn job modify {record.id} /suspendable:true, or when it is submitted",
+            what=f"job {record.id} is not suspendable",
+            fix=f"hn job modify {record.id} /suspendable:true, or submit it with /suspendable",
         )
     return [e.JobSuspending(at=now, job=record.id, number=record.run.suspensions + 1, by=command.by.name)]
 

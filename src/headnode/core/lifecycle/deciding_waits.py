@@ -34,7 +34,7 @@ def waits(
     for unknown in spec.named_parents:
         raise NotFound(
             code="no-such-parent",
-            what=f"the job waits for a job with {unknown}, and it is not known which one that is",
+            what=f"the job waits for a job with {unknown}, and that job is not known",
             fix="write the number of the job",
         )
     if not wanted:
@@ -44,7 +44,7 @@ def waits(
         raise WrongState(
             code="never-possible",
             what=f"{_in_vain(parent, condition, fates[parent])}: the job would never start",
-            fix="leave that condition out, or name a job that may still do so",
+            fix="leave that dependency out, or name another job",
         )
     waiting = tuple(parent for parent in wanted if not all_met(spec, parent, fates[parent]))
     if job in cluster.children:  # else nobody waits for it: it closes no circle
@@ -64,7 +64,7 @@ def _fate(
         raise NotFound(
             code="no-such-parent",
             what=f"parent job {parent} does not exist",
-            fix="submit the parent first and name its id",
+            fix="submit the parent first and use its id",
         )
     if found.state is JobState.CONFIGURING:
         raise WrongState(
@@ -94,7 +94,7 @@ def _refuse_circle(cluster: Cluster, job: JobId, waiting: tuple[int, ...]) -> No
         raise BadRequest(
             code="job-circle",
             what="jobs would wait for each other: " + " -> ".join(map(str, circle)),
-            fix="take one dependency out",
+            fix="remove one dependency",
         )
 
 

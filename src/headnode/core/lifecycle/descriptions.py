@@ -34,7 +34,7 @@ def check_room(cluster: Cluster, owner: str, more: int) -> None:
     if there + more > DESCRIPTIONS.most:
         raise WrongState(
             code="descriptions",
-            what=f"the jobs of {owner!r} that are not over have {there:,} bytes of descriptions, "
+            what=f"the jobs of {owner!r} that have not ended have {there:,} bytes of descriptions, "
             f"and {more:,} more are above the {DESCRIPTIONS.most:,} that a user may have",
             fix="wait until some jobs have ended, or write repetitions as a sweep",
         )

@@ -40,14 +40,14 @@ def owner_of(by: User, spec: JobSpec, known: Mapping[str, User]) -> User:
     if not by.administrator:
         raise NotAllowed(
             code="run-as",
-            what=f"{by.name!r} may not let jobs run as {name!r}: only administrators may",
+            what=f"{by.name!r} may not submit jobs for {name!r}: only administrators may",
             fix=f"run it as yourself: hn job submit --user {by.name} FILE; or ask an administrator",
         )
     if name not in known:
         raise NotFound(
             code="no-such-user",
             what=f"there is no user {name!r} on the head's machine",
-            fix="name one that is there, in place of the file's: hn job submit --user NAME FILE",
+            fix="name an existing user instead of the file's: hn job submit --user NAME FILE",
         )
     return known[name]
 
@@ -85,7 +85,7 @@ def given(
     if not may:
         raise WrongState(
             code="not-modifiable",
-            what=f"the user of job {record.id} cannot change any more: it was submitted",
-            fix=f"make a copy for the other: hn job clone {record.id}; hn job modify COPY --user {name}",
+            what=f"the owner of job {record.id} can no longer change: it was submitted",
+            fix=f"make a copy for the other user: hn job clone {record.id}; hn job modify COPY --user {name}",
         )
     return [e.JobGiven(at=now, job=record.id, owner=owner.name, uid=owner.uid, gid=owner.gid, by=by.name)]

@@ -47,7 +47,7 @@ def receipt_of(cluster: Cluster, user: User, once: Once, now: Instant) -> Receip
         raise BadRequest(
             code="idempotency-conflict",
             what=f"the idempotency key {once.key!r} was used for another request",
-            fix="use a new key for a new request; repeat a request with all that it asked for",
+            fix="use a new key for a new request; repeat a request without any change",
         )
     return found
 
@@ -66,7 +66,9 @@ def refuse_repeated(cluster: Cluster, user: User, once: Once, now: Instant) -> N
     Raises:  WrongState ``idempotency-repeated``; BadRequest ``idempotency-conflict``.
     """
     if receipt_of(cluster, user, once, now) is not None:
-        raise WrongState(code=REPEATED, what=f"the request with key {once.key!r} was carried out already")
+        raise WrongState(
+            code=REPEATED, what=f"the request with key {once.key!r} has already been carried out"
+        )
 
 
 def receipt_event(

@@ -155,7 +155,7 @@ def check_may_go_in(reservations: Reservations, spec: JobSpec, by: User, now: In
         whom = "nobody: it is for maintenance" if found.is_maintenance else found.says()[4:]
         raise NotAllowed(
             code="reservation-closed",
-            what=f"reservation {found.name!r} does not let in jobs of {by.name!r}; it is for {whom}",
+            what=f"reservation {found.name!r} does not accept jobs of {by.name!r}; it is for {whom}",
             fix="leave the reservation out, or ask an administrator",
         )
     left = found.ends - max(found.begins, now)

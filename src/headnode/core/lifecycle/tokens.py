@@ -32,14 +32,14 @@ def offer(cluster: Cluster, command: c.OfferLogin, now: Instant) -> list[e.Event
         raise BadRequest(
             code="lifetime",
             what=f"a token of {command.lifetime:.0f} s is not possible",
-            fix=f"let it live up to {LONGEST_TOKEN // 86400} days",
+            fix=f"use a span of at most {LONGEST_TOKEN // 86400} days",
         )
     alive = [token for token in cluster.tokens.values() if token.user == command.user and token.expires > now]
     if len(alive) >= MOST_TOKENS:
         raise BadRequest(
             code="tokens",
             what=f"{command.user!r} has {len(alive)} tokens",
-            fix="revoke what is not needed: hn token list; hn token revoke NUMBER",
+            fix="revoke tokens that are not needed: hn token list; hn token revoke NUMBER",
         )
     if sum(login.expires > now for login in cluster.logins.values()) >= MOST_OFFERS:
         raise BadRequest(

@@ -31,6 +31,6 @@ def check_interactive(spec: JobSpec) -> None:
     if spec.task_retry_limit:
         refuse(
             "interactive",
-            "a program that somebody sat at is not run again when it fails",
+            "an interactive program is not run again when it fails",
             "leave out the limit of how often it may be",
         )

@@ -58,7 +58,7 @@ def log_out(asked: "Asked", client: "Client", out: "Output") -> int:
     if login is None:
         raise WrongState(
             code="not-logged-in",
-            what="commands go to a head of this machine, where nobody need log in",
+            what="commands go to a head on this machine, which needs no login",
             fix="name the head: hn logout HEAD",
         )
     from headnode.apps.client.client import Client as Asking

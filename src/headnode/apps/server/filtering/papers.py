@@ -56,8 +56,8 @@ async def changed(spec: JobSpec, before: bytes, after: bytes | None, form: Form)
     if after is None:
         raise BadRequest(
             code="filter-paper",
-            what="the job file that it was to change is gone, or is no plain file",
-            fix="let the filter write into the file that it was given",
+            what="the filter removed the job file, or it is no plain file",
+            fix="the filter must write into the file that it was given",
         )
     if before == after:
         return spec
@@ -85,8 +85,8 @@ def _without_about(paper: bytes) -> bytes:
     try:
         found = msgspec.json.decode(paper)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise BadRequest(code="filter-paper", what=f"what it wrote is not JSON: {error}") from None
+        raise BadRequest(code="filter-paper", what=f"the filter's output is not JSON: {error}") from None
     if not isinstance(found, dict):
-        raise BadRequest(code="filter-paper", what="what it wrote is no object of JSON")
+        raise BadRequest(code="filter-paper", what="the filter's output is not a JSON object")
     found.pop(ABOUT, None)
     return msgspec.json.encode(found)
