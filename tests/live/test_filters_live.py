@@ -114,7 +114,7 @@ def test_a_chain_goes_as_far_as_it_is_let_and_is_undone_in_reverse_with_the_job_
     [
         ('sed -i \'s/CommandLine="[^"]*"/CommandLine="rm"/\' "$1"; exit 1\n', "task 1 is not as it was"),
         ("echo '<Job' > \"$1\"; exit 1\n", "created an invalid job"),
-        ('rm "$1"; exit 1\n', "is gone"),
+        ('rm "$1"; exit 1\n', "removed the job file"),
         ('sed -i \'s/MinCores="1" MaxCores="1" //\' "$1"; echo > "$1"; exit 1\n', "created an invalid job"),
         ("kill -9 $$\n", "a signal ended it"),
         ("sleep 1000\n", "timed out"),

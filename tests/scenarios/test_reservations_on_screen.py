@@ -84,7 +84,7 @@ def test_a_reservation_over_a_running_job_is_refused_and_names_it(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("new", NAME, "--nodes", "NODE"), "ends"),
+        (("new", NAME, "--nodes", "NODE"), "no end"),
         (("new", NAME, "--for", "60"), "names no nodes"),
         (("new", "a b", "--nodes", "NODE", "--for", "60"), "cannot be called"),
         (("new", NAME, "--nodes", "nowhere", "--for", "60"), "no node 'nowhere'"),
