@@ -7,6 +7,7 @@ from headnode.core.formats.dialects.reading import Reading
 from headnode.core.formats.dialects.table import Dialect, Language, dialect_named
 from headnode.core.formats.dialects.writing import Written, version_of, write
 from headnode.core.formats.fidelity import Item, Kind, Report
+from headnode.core.formats.links import Link
 from headnode.core.model.dependencies import FIELDS
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
@@ -25,24 +26,40 @@ def write_together(reading: Reading, dialect: str) -> Written:
     wanted = dialect_named(dialect)
     _refuse_none(reading)
     if len(reading.jobs) == 1 and not reading.links:
-        return write(reading.jobs[0], wanted.name)
+        return _one(reading.jobs[0], wanted)
     if wanted.language is Language.NATIVE:
         from headnode.core.formats import native_form
 
         return native_form.write_jobs(reading.jobs, reading.links, wanted.name)
     if wanted.language is Language.SSS:
-        from headnode.core.formats import sss
-        from headnode.core.formats.sss import meaning
-
-        version = version_of(wanted)
-        document, report = meaning.document_of_jobs(reading.jobs, reading.links, version)
-        text, more = sss.write_document(document, version)
-        return text, report + more
+        return _sss_document(reading.jobs, reading.links, wanted)
     raise BadRequest(
         code="several-jobs",
         what=f"the file holds {len(reading.jobs)} jobs, and a file in {wanted.name} holds one",
         fix="write each into a file of its own with --directory DIR, or all of them as native or sss",
     )
+
+
+def _one(spec: JobSpec, wanted: Dialect) -> Written:
+    """Write the only job of a file; in SSS its tasks that wait for each other become jobs of a group."""
+    if wanted.language is Language.SSS:
+        from headnode.core.formats.sss.meaning.steps import steps_of
+
+        steps = steps_of(spec)
+        if steps is not None:
+            text, report = _sss_document(steps.jobs, steps.links, wanted)
+            return text, steps.report + report
+    return write(spec, wanted.name)
+
+
+def _sss_document(jobs: Sequence[JobSpec], links: Sequence[Link], wanted: Dialect) -> Written:
+    from headnode.core.formats import sss
+    from headnode.core.formats.sss import meaning
+
+    version = version_of(wanted)
+    document, report = meaning.document_of_jobs(jobs, links, version)
+    text, more = sss.write_document(document, version)
+    return text, report + more
 
 
 def write_each(reading: Reading, dialect: str) -> tuple[list[tuple[str, bytes]], Report]:
