@@ -121,8 +121,8 @@ def test_a_job_is_made_filled_and_submitted_in_steps(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "status", "error"),
     [
-        (["job", "submit"], 2, "hn: it is not clear what to submit; give one of: "),
-        (["job", "submit", "/id:1", "prog"], 2, "hn: it is not clear what to submit; "),
+        (["job", "submit"], 2, "hn: nothing to submit, or more than one thing; give one of: "),
+        (["job", "submit", "/id:1", "prog"], 2, "hn: nothing to submit, or more than one thing; "),
         (["job", "submit", "/id:1", "/stdout:x"], 2, "hn: option 'stdout' describes a task; "),
         (["job", "submit", "/jobfile:/nowhere"], 2, "hn: job file '/nowhere' cannot be read: No such file"),
         (["job", "submit", "/runtme:1", "x"], 2, "hn: option '/runtme' is unknown; did you mean /runtime?"),

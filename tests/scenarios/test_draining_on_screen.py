@@ -65,7 +65,7 @@ def test_a_node_drains_while_a_job_has_something_of_it_and_is_drained_then(
 
 def test_until_the_date_the_node_is_ready_for_what_is_over_by_then(state: Path, node: str) -> None:
     said = done("node", "drain", node, "--at", "2099-01-31T18:00", state=state)
-    assert said.stdout == f"Node {node} will take nothing that may not be over by then.\n"
+    assert said.stdout == f"Node {node} will start only jobs that end by then.\n"
     (shown,) = listed(state)
     assert (shown["state"], [drain["closes"] for drain in shown["drains"]]) == ("Ready", [4073565600.0])
     endless = submitted("/bin/true", state=state)

@@ -51,7 +51,7 @@ class WayToHead:
             if self._door is not None:
                 self._door.open(folder)
         except OSError as error:
-            log.error("nobody of this node can reach the head at %s: %s", folder, error)
+            log.error("tasks of this node cannot reach the head at %s: %s", folder, error)
             return False
         return True
 

@@ -154,7 +154,7 @@ class Notices:
             if len(self._bringer.busy) >= AHEAD:
                 return
             if self._engine.clock.now() - one.notice.at > LIFETIME:
-                self._give_up(one, f"nobody could bring it in a day: {self.problem}")
+                self._give_up(one, f"it could not be delivered within a day: {self.problem}")
             elif key not in self._bringer.busy and self._tries.get(key, (0, 0.0))[1] <= now:
                 try:
                     await self._bringer.give(Delivery(one.notice, one.address, ways))

@@ -98,7 +98,7 @@ class Outlooks:
             easily = time.monotonic() - began < EASY_LOOK
             self.foreseer.accept(situation, outlook, engine.cluster, easily=easily)
         except Unavailable as error:
-            log.error("nobody knows when jobs will start: %s", error)
+            log.error("the starts of jobs cannot be predicted: %s", error)
         for looked in waiting:
             if not looked.done():
                 looked.set_result(None)

@@ -55,7 +55,7 @@ def _job(asked: "Asked", client: "Client", out: "Output") -> "tuple[int, bool]":
         others = [name for name in asked.options if name not in anyway]
         if others:
             raise usage(
-                f"job {named} is what it is, and /{others[0]} says otherwise", "leave out one of them"
+                f"job {named} exists already, and /{others[0]} describes a new one", "leave out one of them"
             )
         return job_id([named]), False
     terms = {"jobname": "shell", **job_terms(asked), "interactive": "true"}

@@ -137,7 +137,7 @@ def _request(asked: "Asked", client: "Client") -> "dict[str, Any]":
         return {"terms": job_terms(asked), "tasks": []}
     if [made is not None, file is not None, bool(words)].count(True) != 1:
         raise usage(
-            "it is not clear what to submit",
+            "nothing to submit, or more than one thing",
             "give one of: a program with its arguments, a job file, or /id:ID",
         )
     if file is None:

@@ -36,7 +36,7 @@ def _said(node: "dict[str, Any]") -> str:
         return "is draining; what runs there is being stopped"
     if node["state"] == "Draining":
         return "is draining; what runs there goes on"
-    return "will take nothing that may not be over by then"
+    return "will start only jobs that end by then"
 
 
 COMMANDS = (

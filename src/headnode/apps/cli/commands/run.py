@@ -51,7 +51,7 @@ def run(asked: "Asked", client: "Client", out: "Output") -> int:
             try:
                 failed = run_on(client, int(begun["run"]), nodes, stdin, fan_out, report)
             except KeyboardInterrupt:
-                out.note("interrupted; what still ran is ended on all nodes")
+                out.note("interrupted; the command is ended on all nodes")
                 raise
             report.close()
         finally:
@@ -70,7 +70,7 @@ def _fields(asked: "Asked") -> "dict[str, Any]":
     if asked.flag("all") and chosen:
         raise usage(f"all nodes were chosen, and /{chosen[0]} too", "leave out one of them")
     if asked.flag("interleaved") and (asked.flag("sorted") or asked.text("outputdir")):
-        raise usage("interleaved lines have no other order or place", "leave out /sorted and /outputdir")
+        raise usage("--interleaved excludes --sorted and --outputdir", "leave out /sorted and /outputdir")
     return {
         "command": _command_line(asked.words),
         "nodes": asked.text("nodes"),

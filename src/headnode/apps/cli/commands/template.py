@@ -61,7 +61,7 @@ def view(asked: "Asked", client: "Client", out: "Output") -> int:
         for key, rule in found["rules"].items()
     ]
     if not rows:
-        out.note(f"Template {found['name']} has no rules: jobs get what they ask for.")
+        out.note(f"Template {found['name']} has no rules: it changes and refuses nothing.")
     if rows or not out.for_people:
         out.sheet(Sheet("Property", rows, found, columns=_RULE_COLUMNS))
     return 0

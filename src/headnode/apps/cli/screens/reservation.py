@@ -33,7 +33,7 @@ def view(told: "Mapping[str, Any]") -> dict[str, str]:
     optional = {
         "Chosen": f"{told['count']} of any" + (f" with {chosen}" if chosen else "") if told["count"] else "",
         "At End": _AT_END[told["at_end"]],
-        "Automatic": "jobs of those who may use it need not name it" if told["automatic"] else "",
+        "Automatic": "eligible jobs use it without naming it" if told["automatic"] else "",
         "Reason": told["reason"],
         "Made By": told["by"],
         "Running": ", ".join(map(str, told["running"])),
