@@ -165,8 +165,9 @@ def test_a_job_of_every_language_runs_and_is_shown_in_every_other(
 
 def test_every_instance_of_a_sweep_that_ran_is_shown_in_sss_with_its_node_and_exit_code(state: Path) -> None:
     submitted = hn("job", "submit", "--wait", "/parametric:1-3", "sh -c 'exit $(( * - 1 ))'", state=state)
-    assert submitted.returncode, submitted
-    shown = hn("job", "view", "1", "--to", "sss", state=state)
+    found = re.search(r"ID: (\d+)", submitted.stdout)
+    assert found, submitted
+    shown = hn("job", "view", found[1], "--to", "sss", state=state)
     assert not shown.returncode, shown
     tasks = re.findall(r"<Task>.*?</Task>", shown.stdout, re.DOTALL)
     told = [re.findall(r"<(?:Id|ExitCode|Node)>([^<]+)<", task) for task in tasks]
