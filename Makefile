@@ -18,7 +18,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check $(if $(MAKE_TERMOUT),,--quiet)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo man test test-pythons test-cgroup2 check bench fuzz format clean
+.PHONY: help install demo man test test-pythons test-cgroup2 bless check bench fuzz format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +48,11 @@ test-pythons: $(VENV)/.with-tools ## run the demo and TESTS_OF_PYTHONS under eac
 
 test-cgroup2: $(VENV)/.with-tools ## test limits on nodes in a guest with control groups of version 2 alone
 	@$(BIN)/python tests/guest/run.py
+
+bless: $(VENV)/.with-tools ## write the golden files of screens, help and conversions anew; read the difference
+	@HEADNODE_BLESS=1 $(BIN)/python -m pytest tests/scenarios/test_golden_screens.py tests/scenarios/test_golden_help.py \
+	tests/scenarios/test_golden_conversions.py tests/scenarios/test_generated_log.py
+	@git status --short tests/golden
 
 check: $(VENV)/.with-tools ## format, lint, types, layers, purity of core, docs that match the code
 	@$(BIN)/ruff format --check .

@@ -88,7 +88,7 @@ class Scene:
             await self.inbox.ask(self.nodes.ended(held, self.clock.now(), exit_code=exit_code))
 
 
-def run(tmp_path: Path, story: Callable[[Scene], Awaitable[None]]) -> None:
+def run(tmp_path: Path, story: Callable[[Scene], Awaitable[None]], seconds: float = 20) -> None:
     """Play a story against a head that lives as long as it."""
 
     async def play() -> None:
@@ -97,7 +97,7 @@ def run(tmp_path: Path, story: Callable[[Scene], Awaitable[None]]) -> None:
         server = await asyncio.start_unix_server(local.serve, sock=listen(tmp_path / "head.sock", 0o666))
         await scene.inbox.ask(c.RegisterNode(facts=NodeFacts(name="n1", processors=2), approved=True))
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(seconds):
                 await story(scene)
         finally:
             server.close()
