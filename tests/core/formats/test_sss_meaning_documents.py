@@ -73,6 +73,14 @@ def test_every_document_has_a_meaning_or_is_refused_for_a_known_reason(document:
     assert all(0 <= one.child < len(found.jobs) > one.parent >= 0 for one in found.links)
 
 
+def test_an_id_of_defaults_is_not_the_id_of_every_group() -> None:
+    groups = "<TaskGroup><Executable>/bin/a</Executable></TaskGroup>" * 2
+    text = f"<Job><Id>1</Id><TaskGroupDefaults><Id>t</Id></TaskGroupDefaults>{groups}</Job>"
+    (spec,) = jobs_in(read_document(text)[0]).jobs
+    (again,) = jobs_in(read_document(write_document(document_of(spec)[0])[0])[0]).jobs
+    assert [task.command for task in again.tasks] == ["/bin/a", "/bin/a"]
+
+
 @needs_samples
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
 def test_every_sample_is_jobs_that_the_cluster_takes(path: Path) -> None:

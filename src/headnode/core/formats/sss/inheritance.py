@@ -105,7 +105,13 @@ def _task(group: TaskGroup, passed: Task, task: Task) -> Task:
 
 
 def overridden(defaults: AnyScope, own: AnyScope) -> AnyScope:
-    """Return `own` with what only `defaults` says; parts inside are taken from `own` when it has any."""
+    """Return `own` with what only `defaults` says; parts inside are taken from `own` when it has any.
+
+    An Id is not inherited: it names one object.
+    """
+    if any(one.name == "Id" for one in defaults.properties):
+        unnamed = tuple(one for one in defaults.properties if one.name != "Id")
+        defaults = replace(defaults, properties=unnamed)
     fields = _merged(defaults, own)
     for field, are_defaults in _INSIDE.get(type(own), ()):
         far = getattr(defaults, field)
