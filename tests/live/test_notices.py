@@ -99,7 +99,7 @@ def test_mail_tells_that_a_job_has_started_and_how_it_ended(head: RealHead) -> N
         head.ask("set_params", values={"EmailSmtpServer": server, "EmailFrom": "cluster@example.org"})
         job = head.submit("exit 3", terms={**TOLD, "emailaddress": "ann@example.org", "name": "räder\n"})
         head.until(lambda: len(post.letters) == 2)
-        started, ended = sorted(post.letters, key=lambda letter: str(letter["Message-ID"]))
+        ended, started = sorted(post.letters, key=lambda letter: "has started" in str(letter["Subject"]))
     assert started["To"] == ended["To"] == "ann@example.org"
     assert started["From"] == "cluster@example.org"
     assert started["Subject"].endswith(f"job {job} (räder) has started")

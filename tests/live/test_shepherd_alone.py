@@ -160,5 +160,5 @@ def test_a_factory_says_why_there_is_no_shepherd(agent: Agent) -> None:
     while heard[-1][0] != "failed":
         heard.append(json.loads(agent.channel.recv(65536)))
     assert heard[-1][1] == "4567"
-    assert "File exists" in heard[-1][2]
+    assert "file exists" in heard[-1][2]
     assert cgroups.end("4567", PATIENCE)

@@ -313,7 +313,8 @@ def anonymous(spec: JobSpec) -> JobSpec:
 def is_possible(spec: JobSpec) -> bool:
     """Whether the job can be read at all.
 
-    No maximum is below its minimum, no task waits for itself, alternatives know each task or none.
+    No maximum is below its minimum, no task waits for itself, alternatives know each task or none, no hold is
+    named twice.
     """
     bounds = [
         (spec.minimum, spec.maximum),
@@ -323,7 +324,8 @@ def is_possible(spec: JobSpec) -> bool:
     ]
     in_bounds = all(least is None or most is None or least <= most for least, most in bounds)
     known = all(len(other.tasks) in (0, len(spec.tasks)) for other in spec.alternatives)
-    return in_bounds and known and not any(task.name in task.depends_on for task in spec.tasks)
+    once = len(set(spec.holds)) == len(spec.holds)
+    return in_bounds and known and once and not any(task.name in task.depends_on for task in spec.tasks)
 
 
 def plain_job(dialect: str) -> JobSpec:
