@@ -43,11 +43,20 @@ _WINDOWS_VARIABLES = frozenset(
 
 
 class Finding(NamedTuple):
-    """What means something else here; `field` is that of the task."""
+    """What means something else here; `field` is that of the task.
+
+    `path` is the Windows path that is meant.  Its sentence is made when needed: there may be many.
+    """
 
     field: str
     kind: Kind
-    what: str
+    said: str = ""
+    path: str = ""
+
+    @property
+    def what(self) -> str:
+        """The finding as a sentence."""
+        return self.said or _path(PATHS.get(self.field, "command line"), self.path)
 
 
 def may_have_findings(task: TaskSpec) -> bool:
@@ -61,16 +70,15 @@ def may_have_findings(task: TaskSpec) -> bool:
 
 def task_findings(task: TaskSpec, job_environment: Mapping[str, str], *, cmd: bool) -> Iterator[Finding]:
     """Yield what a task means on Windows only; `cmd`: its command line was written for cmd.exe."""
-    for field, called in PATHS.items():
+    for field in PATHS:
         text = getattr(task, field)
-        if text and (_ABSOLUTE.search(text) or (cmd and "\\" in text)):
-            yield Finding(field, Kind.NOT_SUPPORTED, _path(called, text))
+        if text and ((cmd and "\\" in text) or _ABSOLUTE.search(text)):
+            yield Finding(field, Kind.NOT_SUPPORTED, path=text)
     command = task.command
     if "\\" in command:
         found = _IN_COMMAND.search(command) or (_RELATIVE.match(command) if cmd else None)
         if found:
-            path = found[found.re.groups]
-            yield Finding("command", Kind.NOT_SUPPORTED, _path("command line", path))
+            yield Finding("command", Kind.NOT_SUPPORTED, path=found[found.re.groups])
     if not cmd:
         return
     if "&" in command and _JOINED.search(_QUOTED.sub("", command)):

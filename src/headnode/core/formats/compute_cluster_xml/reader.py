@@ -4,6 +4,7 @@ Source: CCS, job.xsd, task.xsd and "Content format"; HPC Pack job files.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import NoReturn
 
 import msgspec
@@ -43,9 +44,9 @@ from headnode.core.formats.compute_cluster_xml.scribe import Scribe
 from headnode.core.formats.compute_cluster_xml.task_rows import TASK_ROWS, TASK_SPELLINGS
 from headnode.core.formats.compute_cluster_xml.unknown import checked_element, element_key, element_text
 from headnode.core.formats.compute_cluster_xml.writer import can_say
-from headnode.core.formats.fidelity import Awareness, Kind, Report, honour
+from headnode.core.formats.fidelity import Awareness, Item, Kind, Report, honour
 from headnode.core.formats.nearest import nearest
-from headnode.core.formats.windows import may_have_findings, task_findings
+from headnode.core.formats.windows import Finding, may_have_findings, task_findings
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import GroupEdge, JobSpec, UnitType
 from headnode.core.model.task import TaskSpec
@@ -75,10 +76,13 @@ def read_job(
     return _Reader(parse(text), strict=strict).read(awareness)
 
 
-def _fills(attribute: str, field: str) -> bool:
-    """Return True if an attribute of Task is that of a field."""
-    row = TASK_SPELLINGS.get(local_name(attribute).lower())
-    return row is not None and row.field == field
+def _attribute_of(element: etree._Element, field: str) -> str:
+    """Return the attribute of a Task that fills a field; "" if no attribute does."""
+    for attribute in map(str, element.attrib):
+        row = TASK_SPELLINGS.get(local_name(attribute).lower())
+        if row is not None and row.field == field:
+            return attribute
+    return ""
 
 
 class _Reader:
@@ -234,9 +238,11 @@ class _Reader:
     def _tell_windows(self, found: Found, task: TaskSpec, environment: Mapping[str, str]) -> None:
         """Report what the task means on Windows only, where it is written."""
         for finding in task_findings(task, environment, cmd=True):
-            names = map(str, found.element.attrib)
-            attribute = next((name for name in names if _fills(name, finding.field)), "")
-            self._scribe.add(finding.kind, found.where, finding.what, found.element, attribute)
+            self._scribe.add_made(finding.kind, partial(self._windows_item, found, finding))
+
+    def _windows_item(self, found: Found, finding: Finding) -> Item:
+        attribute = _attribute_of(found.element, finding.field)
+        return self._scribe.item(finding.kind, found.where, finding.what, found.element, attribute)
 
     def _settled(self, spec: JobSpec, job: Found) -> JobSpec:
         """Return `spec` in the first dialect, from the one it speaks upwards, that can say all of it."""

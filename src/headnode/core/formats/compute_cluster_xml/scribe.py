@@ -1,6 +1,7 @@
 """Writes down what a reader finds, with its place, and refuses what is wrong."""
 
 from collections import Counter
+from collections.abc import Callable
 from typing import NoReturn
 
 from lxml import etree
@@ -29,13 +30,17 @@ class Scribe:
 
     def add(self, kind: Kind, where: str, what: str, element: etree._Element, attribute: str = "") -> None:
         """Add a finding at `element`, or at its `attribute`."""
-        self._found.add(kind, lambda: self._item(kind, where, what, element, attribute))
+        self._found.add(kind, lambda: self.item(kind, where, what, element, attribute))
+
+    def add_made(self, kind: Kind, made: Callable[[], Item]) -> None:
+        """Add the finding that `made` makes with `item`; it is called only if the finding is listed."""
+        self._found.add(kind, made)
 
     def add_once(
         self, kind: Kind, where: str, what: str, element: etree._Element, attribute: str = ""
     ) -> None:
         """Add a finding that may come many times: it is kept once, with the number of times."""
-        self._found.add(kind, lambda: self._item(kind, where, what, element, attribute), (where, what))
+        self._found.add(kind, lambda: self.item(kind, where, what, element, attribute), (where, what))
 
     def live(self, element: etree._Element, attribute: str, name: str) -> None:
         """Add that an attribute is the scheduler's: exports have a dozen of them in every task."""
@@ -43,10 +48,11 @@ class Scribe:
         names = self._lives.get(kind)
         if names is None:
             names = self._lives[kind] = Counter()
-            self._found.add(Kind.NOTE, lambda: self._item(Kind.NOTE, kind, _LIVE, element, attribute))
+            self._found.add(Kind.NOTE, lambda: self.item(Kind.NOTE, kind, _LIVE, element, attribute))
         names[name] += 1
 
-    def _item(self, kind: Kind, where: str, what: str, element: etree._Element, attribute: str) -> Item:
+    def item(self, kind: Kind, where: str, what: str, element: etree._Element, attribute: str) -> Item:
+        """Return a finding with its place."""
         written = self._document.written(element, attribute) if attribute else ""
         place = self._document.place(element, written)
         return Item(kind, where, what, place.line, place.column)
