@@ -280,6 +280,7 @@ def meaning(spec: JobSpec) -> Any:
         "fail_dependent_tasks": spec.fail_dependent_tasks and not first,
         "hold_until": spec.hold_until or None,
         "parents": tuple(dict.fromkeys(spec.parents)),
+        "named_parents": tuple(dict.fromkeys(spec.named_parents)),
         "alternatives": tuple(
             replace(one, unit=None) if one.unit is spec.unit else one for one in spec.alternatives
         ),
