@@ -209,7 +209,10 @@ NEW_OF_JOBS = {
     "after_exit": ids,
     "after_start": ids,
     "named_parents": st.lists(
-        st.builds(NamedParent, names, st.booleans(), st.sampled_from(Condition)), max_size=2
+        st.builds(NamedParent, names, st.booleans(), st.sampled_from(Condition)).filter(
+            lambda parent: not (parent.by_id and parent.called.isdecimal())  # that is a number: `parents`
+        ),
+        max_size=2,
     ).map(tuple),
     "held": st.builds(Held, memory=counts, disk=counts, swap=counts),
     "holds": several,
