@@ -15,7 +15,8 @@ HN = str(Path(sys.executable).with_name("hn"))
 
 def loop(here: Head) -> tuple[float, float]:
     """Return jobs a second, and seconds of the client's own processor time for each."""
-    script = f"i=0; while [ $i -lt {JOBS} ]; do {HN} job submit /bin/true >/dev/null 2>&1 || exit 1; i=$((i+1)); done"
+    submit = f"{HN} job submit /bin/true >/dev/null 2>&1"
+    script = f"i=0; while [ $i -lt {JOBS} ]; do {submit} || exit 1; i=$((i+1)); done"
     before = os.times()
     begun = time.perf_counter()
     subprocess.run(["sh", "-c", script], env=os.environ | {"HEADNODE_STATE": str(here.state)}, check=True)
