@@ -18,7 +18,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check $(if $(MAKE_TERMOUT),,--quiet)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo man test test-pythons test-cgroup2 bless check bench fuzz format clean
+.PHONY: help install demo man test test-pythons test-cgroup2 bless check house bench bench-compare fuzz format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,6 +64,12 @@ check: $(VENV)/.with-tools ## format, lint, types, layers, purity of core, docs 
 bench: $(VENV)/.installed ## print what was promised, measured here; BENCHMARKS=benchmarks/journal.py runs one
 	@missed=; for one in $(BENCHMARKS); do echo "== $$one"; $(BIN)/python "$$one" || missed="$$missed $$one"; done; \
 	test -z "$$missed" || { echo "below what was promised:$$missed" >&2; exit 1; }
+
+bench-compare: $(VENV)/.installed ## compare processor time with another revision: REV=HEAD~1
+	@$(BIN)/python scripts/bench_compare.py $(REV)
+
+house: $(VENV)/.installed ## count files, lines, class names, import circles, beside their goals
+	@$(BIN)/python scripts/house.py --list
 
 fuzz: $(VENV)/.with-fuzzer ## throw strange bytes at the parsers; PARSERS="sss grid" FUZZ_SECONDS=600 for some, for longer
 	@for one in $(or $(PARSERS),$$(cd fuzz && $(abspath $(BIN))/python -c 'import parsers; print(*parsers.PARSERS)')); do \

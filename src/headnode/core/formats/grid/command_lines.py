@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Sequence
 
 from headnode.core.formats.grid.values import MOST_COUNT
+from headnode.core.model.command_lines import words_of
 
 SHELL = "/bin/sh"
 _MPI = ("mpiexec", "-n")
@@ -65,7 +66,7 @@ def split(command: str, count: int) -> tuple[list[str], bool, str]:
 def _words(command: str) -> list[str]:
     """Return the words of a command line that `join` could have written; none of any other."""
     try:
-        words = shlex.split(command)
+        words = words_of(command)
     except ValueError:
         return []
     return words if join(words) == command else []

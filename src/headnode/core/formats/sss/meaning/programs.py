@@ -4,12 +4,11 @@ Source: SSS 3.1.0, Table 25-2 and its note on Executable; SSSRMAP, File.
 """
 
 import re
-import shlex
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from headnode.core.formats.grid.command_lines import join, with_directory
-from headnode.core.model.command_lines import SHELL, argv_of
+from headnode.core.model.command_lines import SHELL, argv_of, words_of
 
 ENV = "/usr/bin/env"
 """The program that looks for another one in PATH, as Headnode does for a command without a slash."""
@@ -43,10 +42,8 @@ def arguments_in(text: str) -> tuple[list[str], str]:
     >>> arguments_in("-i 'a b'"), arguments_in("it's")[0]
     ((['-i', 'a b'], ''), ["it's"])
     """
-    if not text or _PLAIN_WORDS.fullmatch(text):
-        return text.split(), ""
     try:
-        return shlex.split(text), ""
+        return words_of(text), ""
     except ValueError:
         return text.split(), "Arguments: a quote is not closed; they are taken apart at blanks"
 
@@ -149,7 +146,7 @@ def _started(command: str) -> tuple[str, str]:
     """Return Executable and Arguments of the process that a command line becomes."""
     words = argv_of(command)
     if command.startswith("~/") and _PLAIN_WORDS.fullmatch(command[2:]):
-        first, *rest = shlex.split(command)
+        first, *rest = words_of(command)
         return first, join(rest)
     strange = words[0] != words[0].strip() or _URL.match(words[0])
     if "/" not in words[0] or strange:
