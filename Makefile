@@ -3,10 +3,12 @@
 PYTHON ?= python3
 VENV ?= .venv
 TESTS ?=
-# Most tests run on all processors.  Tests of heads and agents with limits in time run alone.
-LIVE_SIDE_BY_SIDE := $(addprefix tests/live/test_,reading_memory.py filter_programs.py shepherd_journal.py)
-TESTS_SIDE_BY_SIDE := tests/contracts tests/core tests/project tests/scenarios $(LIVE_SIDE_BY_SIDE)
-TESTS_ALONE := tests/live $(addprefix --ignore=,$(LIVE_SIDE_BY_SIDE))
+# Percent of the random and exhaustive tests; make test-all runs all of them.
+DEPTH ?= 25
+# Tests of real processes mostly wait: three files at a time, also on two processors.  Chaos has the machine to itself.
+TESTS_SIDE_BY_SIDE := tests/contracts tests/core tests/project tests/scenarios
+TESTS_ALONE := $(addprefix tests/live/test_,chaos.py chaos_of_machines.py chaos_of_verbs.py)
+TESTS_BY_FILE := tests/live $(addprefix --ignore=,$(TESTS_ALONE))
 # What differs between Pythons: warnings, sockets, processes, parsers.
 TESTS_OF_PYTHONS ?= -n auto tests/contracts tests/core/cli tests/core/formats/test_round_trips.py tests/scenarios/test_cli_real_head.py
 MANDIR ?= .man/man1
@@ -18,7 +20,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check $(if $(MAKE_TERMOUT),,--quiet)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo man test test-pythons test-cgroup2 bless check house bench bench-compare fuzz format clean
+.PHONY: help install demo man test test-all test-pythons test-cgroup2 bless check house bench bench-compare fuzz format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,11 +36,16 @@ man: $(VENV)/.installed ## write the manual pages; MANDIR=/usr/local/share/man/m
 
 test: $(VENV)/.with-tools ## run the tests; TESTS=tests/core runs some
 ifeq ($(strip $(TESTS)),)
-	@failed=0; $(BIN)/python -m pytest -rs -n auto --dist worksteal $(TESTS_SIDE_BY_SIDE) || failed=1; \
-	$(BIN)/python -m pytest -rs $(TESTS_ALONE) || failed=1; exit $$failed
+	@failed=0; run="$(BIN)/python -m pytest -rs --depth $(DEPTH)"; \
+	$$run -n auto --dist worksteal $(TESTS_SIDE_BY_SIDE) || failed=1; \
+	$$run -n 3 --dist loadfile $(TESTS_BY_FILE) || failed=1; \
+	$$run $(TESTS_ALONE) || failed=1; exit $$failed
 else
-	@$(BIN)/python -m pytest -rs $(TESTS)
+	@$(BIN)/python -m pytest -rs --depth $(DEPTH) $(TESTS)
 endif
+
+test-all: ## run the tests at full depth: what is random or exhaustive, whole
+	@$(MAKE) --no-print-directory DEPTH=100 test
 
 test-pythons: $(VENV)/.with-tools ## run the demo and TESTS_OF_PYTHONS under each other supported Python on this machine
 	@for python in $$($(BIN)/python scripts/supported_pythons.py); do \

@@ -1,9 +1,9 @@
 """Compare the processor time of two revisions: `make bench-compare REV=...`.
 
 Each workload is a few lines of shell that use `hn` only, so it runs unchanged on any revision.  This checkout
-and REV take turns on this machine; the best of ROUNDS counts.  Processor time is that of the shell and of all
-its descendants, daemons included.  REV uses the installed libraries of this checkout.  Exit status 1 if a
-workload takes MOST times the processor time of REV or more.
+and REV take turns on this machine.  The best of five rounds counts, of fifteen where this checkout looks slow.
+Processor time is that of the shell and of all its descendants, daemons included.  REV uses the installed
+libraries of this checkout.  Exit status 1 if a workload takes 1.15 times the processor time of REV or more.
 """
 
 import argparse
@@ -130,7 +130,7 @@ def measured(script: str, folder: Path, environment: dict[str, str], writer: int
     return done.returncode
 
 
-def compare(revision: str, rounds: int, chosen: list[str]) -> dict[str, tuple[float, float]]:
+def compare(revision: str, rounds: int, most: float, chosen: list[str]) -> dict[str, tuple[float, float]]:
     """Return the best processor seconds of each workload: of the revision, and of this checkout."""
     best: dict[str, tuple[float, float]] = {}
     with tempfile.TemporaryDirectory(prefix="bench-compare-") as made:
@@ -144,7 +144,9 @@ def compare(revision: str, rounds: int, chosen: list[str]) -> dict[str, tuple[fl
                 compileall.compile_dir(source / "src", quiet=2, workers=0)
             inputs(work, sides[1])
             for name in chosen:
-                for _ in range(rounds):
+                for turn in range(3 * rounds):
+                    if turn >= rounds and ratio(best[name]) < most:  # a busy machine gets two more tries
+                        break
                     taken = [processor_time(WORKLOADS[name], work, side) for side in sides]
                     before, after = best.get(name, (float("inf"), float("inf")))
                     best[name] = min(before, taken[0]), min(after, taken[1])
@@ -185,7 +187,7 @@ def main() -> int:
     print(f"{title:38}{options.revision[:9]:>11}{'here':>11}{'ratio':>8}")
     slow = [
         name
-        for name, best in compare(options.revision, options.rounds, chosen).items()
+        for name, best in compare(options.revision, options.rounds, options.most, chosen).items()
         if ratio(best) >= options.most
     ]
     if slow:

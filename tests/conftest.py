@@ -9,19 +9,26 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-settings.register_profile("shared machines", deadline=None)  # of which tests have a part
-settings.load_profile("shared machines")
+import depth
 
 MARK = "HEADNODE_TESTS"  # inherited by what the tests start; jobs have an environment of their own
 PATIENCE = 10.0  # seconds for what was told to stop
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let somebody with time ask for a longer chaos."""
-    parser.addoption("--chaos-kills", default="200", help="how often parts are killed (default 200)")
-    parser.addoption("--chaos-freezes", default="4", help="how often parts are frozen (default 4)")
-    parser.addoption("--chaos-seconds", default="30", help="how long machines fail (default 30)")
+    """Add the options for the depth of tests, and for longer chaos."""
+    parser.addoption("--depth", default="25", help="percent of random and exhaustive tests (default 25)")
+    parser.addoption("--chaos-kills", type=int, help="how often parts are killed (200 at depth 100)")
+    parser.addoption("--chaos-freezes", type=int, help="how often parts are frozen (4 at depth 100)")
+    parser.addoption("--chaos-seconds", type=float, help="how long machines fail (30 at depth 100)")
     parser.addoption("--chaos-seed", default="1", help="which chaos of verbs it is (default 1)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Set the depth before test modules are imported: decorators use it."""
+    depth.choose(float(config.getoption("--depth")))
+    settings.register_profile("shared machine", deadline=None, max_examples=depth.share_of(100))
+    settings.load_profile("shared machine")
 
 
 @pytest.fixture(scope="session", autouse=True)

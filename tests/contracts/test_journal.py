@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from journal_inputs import FINAL, NOW, OWNERS, any_event, batch, of_type
 
+from depth import share_of
 from headnode.adapters.journal.memory import MemoryJournal
 from headnode.adapters.journal.sqlite import SqliteJournal
 from headnode.core.lifecycle.events import (
@@ -122,7 +123,7 @@ def test_what_goes_in_comes_out_in_order_and_numbered_from_one(journal: Journal)
 
 @pytest.mark.parametrize("kind", typing.get_args(Event), ids=lambda kind: kind.__name__)
 @given(data=st.data())
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=share_of(5), deadline=None)
 def test_every_kind_of_event_comes_out_as_it_went_in(kind: type, data: st.DataObject) -> None:
     event = data.draw(of_type(kind))
     with tempfile.TemporaryDirectory() as folder:
@@ -268,7 +269,7 @@ def test_history_tells_the_newest_of_a_job_and_leaves_its_instances_out(journal:
 
 
 @given(batches=st.lists(st.tuples(batch, st.booleans()), max_size=6))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=share_of(80), deadline=None)
 def test_all_journals_agree_on_everything_also_when_reopened(batches: list[typing.Any]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         memory, sqlite = MemoryJournal(), SqliteJournal(Path(folder) / "journal.db")
@@ -286,7 +287,7 @@ def test_all_journals_agree_on_everything_also_when_reopened(batches: list[typin
 
 
 @given(events=st.lists(any_event, max_size=20), after=st.integers(0, 21))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=share_of(30), deadline=None)
 def test_replay_after_any_number_is_the_rest(events: list[Event], after: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for make in JOURNALS.values():

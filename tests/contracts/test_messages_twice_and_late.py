@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from depth import seeds
+
 sys.path.insert(0, str(Path(__file__).parents[1] / "core" / "lifecycle"))
 
 from worlds import ROOT, World
@@ -48,7 +50,7 @@ def deed(dice: random.Random, world: World) -> c.Command | None:
     return over
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(8))
 def test_a_report_that_comes_again_at_once_or_much_later_changes_nothing(seed: int) -> None:
     dice, world = random.Random(seed), World(2, 3)
     said: list[c.Command] = []

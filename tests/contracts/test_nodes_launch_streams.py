@@ -5,6 +5,7 @@ import random
 
 import pytest
 
+from depth import seeds
 from headnode.adapters.nodes import messages as m
 from headnode.adapters.nodes.streams import REPEAT, WINDOW, Stream
 from headnode.adapters.processes.launcher import CHUNK
@@ -41,7 +42,7 @@ def play(story: "object") -> None:
     asyncio.run(story)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_all_arrives_once_and_in_order_over_a_bad_wire(seed: int) -> None:
     async def story() -> None:
         wire, chance = Wire(), random.Random(seed)

@@ -6,6 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from depth import share_of
 from headnode.core.model.ranges import Ranges
 
 numbers = st.integers(-3, 12)
@@ -52,7 +53,7 @@ class RangesBesideASet(RuleBasedStateMachine):
 
 
 TestRangesBesideASet = RangesBesideASet.TestCase
-TestRangesBesideASet.settings = settings(max_examples=200, stateful_step_count=30, deadline=None)
+TestRangesBesideASet.settings = settings(max_examples=share_of(200), stateful_step_count=30, deadline=None)
 
 
 def test_every_three_spans_of_a_small_world_are_their_union() -> None:

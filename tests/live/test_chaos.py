@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from depth import share_of
 from headnode.adapters.processes.job_journal import lives, read
 from headnode.apps.client.client import Client
 from headnode.core.model.errors import HeadnodeError, NotFound, Unavailable
@@ -142,7 +143,8 @@ def submit(victim: Victim, tracks: Path, dice: random.Random) -> tuple[int, int]
 def test_nothing_acknowledged_is_lost_and_nothing_runs_twice(
     victim: Victim, tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
-    kills, freezes = (int(pytestconfig.getoption(name)) for name in ("--chaos-kills", "--chaos-freezes"))
+    kills = pytestconfig.getoption("--chaos-kills") or share_of(200)
+    freezes = pytestconfig.getoption("--chaos-freezes") or share_of(4)
     dice = random.Random(kills)
     tracks = tmp_path / "tracks"
     tracks.touch()

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from depth import share_of
 from headnode.core.model.errors import HeadnodeError, Unavailable
 from headnode.testing.clusters import Cluster, Node, cluster_of_machines
 from headnode.testing.machines import Machine, obstacle
@@ -219,7 +220,7 @@ class Illness:
 
 @pytest.mark.skipif(bool(obstacle()), reason=obstacle() or "machines can be made")
 def test_eight_machines_of_which_three_fail_lose_nothing(tmp_path: Path, pytestconfig: pytest.Config) -> None:
-    seconds = float(pytestconfig.getoption("--chaos-seconds"))
+    seconds = pytestconfig.getoption("--chaos-seconds") or float(share_of(30))
     dice = random.Random(seconds)
     with cluster_of_machines(tmp_path / "cluster", NAMES) as cluster:
         cluster.ask("set_params", values={"HeartbeatInterval": "1", "InactivityCount": "2"})

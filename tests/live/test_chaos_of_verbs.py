@@ -16,6 +16,7 @@ import ticking
 from adversary import FAR, Adversary
 from witness import Witness
 
+from depth import share_of
 from headnode.adapters.journal.sqlite import SqliteJournal
 from headnode.core.lifecycle.cluster import Cluster
 from headnode.core.lifecycle.fold import apply
@@ -122,7 +123,8 @@ def check_the_journal(path: Path) -> None:
 def test_whatever_is_asked_of_jobs_what_happens_is_what_was_promised(
     tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
-    seconds, seed = float(pytestconfig.getoption("--chaos-seconds")), pytestconfig.getoption("--chaos-seed")
+    seconds = pytestconfig.getoption("--chaos-seconds") or float(share_of(30))
+    seed = pytestconfig.getoption("--chaos-seed")
     with real_head(tmp_path, nodes=2, processors=2) as head:
         head.ask("set_params", values={"licences": "solver:2"})
         head.ask("set_node", node=max(node["name"] for node in head.ask("nodes")["nodes"]), features=[FAR])

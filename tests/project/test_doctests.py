@@ -16,10 +16,16 @@ MODULES = sorted(
 )
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_the_examples_of(name: str) -> None:
-    failed, _ = doctest.testmod(importlib.import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE)
-    assert failed == 0
+FOLDERS = sorted({name.rpartition(".")[0] for name in MODULES})
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_the_examples_of(folder: str) -> None:
+    for name in MODULES:
+        if name.rpartition(".")[0] == folder:
+            module = importlib.import_module(name)
+            failed, _ = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE)
+            assert failed == 0, f"{name}: see the examples above"
 
 
 def test_the_core_has_examples() -> None:

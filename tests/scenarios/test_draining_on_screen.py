@@ -71,7 +71,7 @@ def test_until_the_date_the_node_is_ready_for_what_is_over_by_then(state: Path, 
     endless = submitted("/bin/true", state=state)
     assert hn("job", "submit", "--wait", "/runtime:1", "/bin/true", state=state).returncode == 0
     explained = done("job", "explain", endless, state=state).stdout
-    assert re.search(r"closes in \d+d\d+h\d+m, and the job has no run time limit", explained), explained
+    assert re.search(r"closes in [0-9dhm]+, and the job has no run time limit", explained), explained
     done("node", "resume", node, state=state)
     assert hn("job", "wait", endless, state=state).returncode == 0
 

@@ -1,11 +1,14 @@
 """Real logs: every start is that of independent simulators, and the figures are the published ones."""
 
 import lzma
+from collections.abc import Sequence
 from functools import lru_cache
+from math import inf
 from pathlib import Path
 
 import pytest
 
+from depth import share_of
 from headnode.apps.simulate.engine_replay import EngineReplay
 from headnode.apps.simulate.log_file import read_log
 from headnode.apps.simulate.machine import pool
@@ -26,6 +29,14 @@ def log_of(name: str) -> Log:
     return read_log(str(TRACES / f"{name}.swf.xz"))
 
 
+def beginning_of(name: str) -> tuple[Log, float]:
+    """Return the first jobs of a log, and when the next one is submitted: it changes no start before."""
+    log = log_of(name)
+    columns, first = log.workload._asdict(), share_of(len(log.workload.submits))
+    some = log.workload._replace(**{field: column[:first] for field, column in columns.items()})
+    return log._replace(workload=some), min(log.workload.submits[first:], default=inf)
+
+
 def reference(name: str, policy: str, ties: Ties) -> list[float]:
     suffix = "-arrivals-first" if ties is Ties.ARRIVALS_FIRST and policy != "fcfs" else ""
     with lzma.open(TRACES / "reference" / f"{name}-{policy}{suffix}.csv.xz", "rt") as file:
@@ -44,11 +55,19 @@ CASES = [
 
 @pytest.mark.parametrize(("name", "policy", "ties"), CASES)
 def test_every_start_is_that_of_the_reference(name: str, policy: str, ties: Ties) -> None:
-    log = log_of(name)
+    log, until = beginning_of(name)
     starts = replay(log.workload, POLICIES[policy](log.workload, log.processors, ties), ties)
-    expected = reference(name, policy, ties)
-    others = [pair for pair in zip(log.workload.numbers, starts, expected, strict=True) if pair[1] != pair[2]]
+    others = different(log, starts, reference(name, policy, ties), until)
     assert not others, f"{len(others)} of {len(starts)} differ: {others[:3]}"
+
+
+def different(log: Log, starts: Sequence[float], expected: Sequence[float], until: float) -> list[str]:
+    """Return the jobs that start before an instant, and not when they should."""
+    return [
+        f"job {number}: {start}, reference {other}"
+        for number, start, other in zip(log.workload.numbers, starts, expected, strict=False)
+        if start != other and min(start, other) < until
+    ]
 
 
 @pytest.mark.parametrize(
@@ -79,9 +98,9 @@ def test_a_raw_log_is_read_as_its_normalised_one() -> None:
     ],
 )
 def test_the_whole_head_gives_the_reference_starts(policy: str, ties: Ties) -> None:
-    log = log_of("NASA-iPSC")
+    log, until = beginning_of("NASA-iPSC")
     starts = EngineReplay(log.workload, pool(log.processors), policy).run(ties)
-    assert starts == reference("NASA-iPSC", policy, ties)
+    assert not different(log, starts, reference("NASA-iPSC", policy, ties), until)
 
 
 @pytest.mark.parametrize("policy", ["easy", "conservative", "conservative-replan"])

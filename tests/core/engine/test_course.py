@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from worlds import ADA, ROOT, World
 
+from depth import seeds
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.events import JobStarted
 from headnode.core.model.job import Alternative, Licence
@@ -115,7 +116,7 @@ def course(world: World, lasts: dict[int, float], most: int = 1000, plans: int =
 
 
 @pytest.mark.parametrize("policy", list(POLICIES))
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", seeds(25))
 @pytest.mark.parametrize("made", [random_world, world_of_choices])
 def test_what_is_foreseen_is_what_comes(
     made: Callable[[Random, str], tuple[World, dict[int, float]]], policy: str, seed: int

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from worlds import ADA, ROOT, World
 
+from depth import seeds
 from headnode.core.lifecycle import commands as c
 from headnode.core.model.errors import Refused
 from headnode.core.model.held import NOTHING_HELD, Held
@@ -46,7 +47,7 @@ def looked_at_twice(world: World, plan: Callable[[View], Plan], passes: list[Pla
 
 
 @pytest.mark.parametrize("policy", sorted(POLICIES))
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_plans_on_the_kept_picture_are_those_of_a_fresh_one(policy: str, seed: int) -> None:
     dice, world = random.Random(f"{policy} {seed}"), World(4, 4, 2, 8)
     passes: list[Plan] = []
@@ -63,7 +64,7 @@ def test_plans_on_the_kept_picture_are_those_of_a_fresh_one(policy: str, seed: i
 
 
 @pytest.mark.parametrize("policy", sorted(POLICIES))
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_the_kept_picture_of_nodes_that_close_is_a_fresh_one(policy: str, seed: int) -> None:
     dice, world = random.Random(f"closing {policy} {seed}"), World(4, 4, 2, 8)
     open_for: set[float] = set()

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from depth import share_of
 from headnode.core.formats import compute_cluster_xml, grid, native_form
 from headnode.core.formats.dialects import (
     DIALECTS,
@@ -68,13 +69,13 @@ REFUSED = {
     "002_ex3_elaborate.RAW": "line 13, column 15: not well-formed XML",
 }
 MANY = settings(
-    max_examples=60,
+    max_examples=share_of(60),
     deadline=None,
     suppress_health_check=list(HealthCheck),
     phases=(Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink),  # explaining takes minutes
 )
 SAME_WORDS = ("is set to nothing, not taken away",)  # the same words mean something else there
-FEW = settings(MANY, max_examples=15)  # each is sixty jobs
+FEW = settings(MANY, max_examples=share_of(15))  # each is sixty jobs
 TOGETHER = (
     ("kind", "start", "end", "increment"),
     ("fail_job_on_failure", "fail_job_count"),

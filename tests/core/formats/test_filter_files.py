@@ -4,6 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from lxml import etree
 
+from depth import share_of
 from headnode.core.formats.compute_cluster_xml import HPC, HPC_2008, read_job, write_job
 from headnode.core.formats.live_jobs import Live, LiveTask
 from headnode.core.lifecycle.states import JobState, TaskState
@@ -37,7 +38,7 @@ def live(phase: str) -> Live:
 
 
 @pytest.mark.parametrize("phase", ["Validating", "Queued", "Running"])
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=share_of(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(spec=jobs(HPC))
 def test_every_attribute_of_real_filter_files_is_there(phase: str, spec: JobSpec) -> None:
     about = live(phase)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from depth import share_of
 from headnode.core.formats.grid import Options, locate, read_job, refuse_transfers, write_job
 from headnode.core.formats.grid.storage import Base, is_url, resolve
 from headnode.core.formats.json_faults import MOST_DEPTH
@@ -22,7 +23,7 @@ from headnode.core.model.task import TaskSpec
 
 from . import grid_documents as documents
 
-MANY = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=share_of(60), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def read_or_refuse(data: bytes | str, *, lenient: bool = False) -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from depth import share_of
 from headnode.core.formats.compute_cluster_xml import HPC
 from headnode.core.formats.fidelity import losses
 from headnode.core.formats.grid import JOB, TASK, Options, read_job, transfers_of, write_job
@@ -21,7 +22,7 @@ from headnode.core.model.task import Distribution, TaskSpec, TaskType
 from . import grid_documents as documents
 from . import specs
 
-MANY = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=share_of(100), deadline=None, suppress_health_check=list(HealthCheck))
 SAID_WHEN_READ = ("is set to nothing, not taken away", "variables in a path are not replaced there")
 ACTED_ON = re.compile(r"%[A-Za-z_][A-Za-z0-9_.()]*%")
 

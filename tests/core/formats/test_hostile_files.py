@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from depth import share_of
 from headnode.core.formats import native_form
 from headnode.core.formats.compute_cluster_xml import DIALECTS, HPC, locate, read_job, write_job
 from headnode.core.formats.dialects import read
@@ -20,7 +21,7 @@ from headnode.core.model.task import TaskSpec
 
 from .specs import jobs
 
-MANY = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=share_of(300), deadline=None, suppress_health_check=list(HealthCheck))
 NAMES = """
     Name Priority Runtime RuntimeSeconds MinCores MaxNodes UnitType IsExclusive OrderBy SoftwareLicense Type
     JobValidExitCodes HoldUntil GroupId Depend IsParametric FailJobOnFailureCount xmlns Strange JobType Id

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from hypothesis import HealthCheck, given, settings
 
+from depth import share_of
 from headnode.core.formats.native import write_job_json
 from headnode.core.model.job import JobSpec, Licence
 from headnode.core.model.quantities import FOREVER, Instant, Seconds
@@ -41,6 +42,6 @@ def test_a_job_is_written_as_strict_json() -> None:
 
 
 @given(whole_jobs())
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=share_of(60), deadline=None, suppress_health_check=list(HealthCheck))
 def test_every_job_is_the_same_after_being_json(spec: JobSpec) -> None:
     assert job_in(json.loads(json.dumps(write_job_json(spec), allow_nan=False))) == spec

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from depth import share_of
 from headnode.core.formats.fidelity import Kind
 from headnode.core.formats.native_form import JSON, TOML, NativeJobs, read_job, read_jobs, write_jobs
 from headnode.core.formats.native_form.keys import ALTERNATIVE_ROWS, JOB_ROWS, TASK_ROWS
@@ -19,7 +20,7 @@ from headnode.core.model.task import Distribution, TaskSpec
 
 from .specs import whole_jobs
 
-SOME = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+SOME = settings(max_examples=share_of(30), deadline=None, suppress_health_check=list(HealthCheck))
 CHAIN = """
 job_group = "night"
 
@@ -111,7 +112,7 @@ ANY_TABLE = st.dictionaries(
         },
     )
 )
-@settings(SOME, max_examples=300)
+@settings(SOME, max_examples=share_of(300))
 def test_whatever_the_tables_hold_they_are_read_or_refused_with_a_way_out(found: dict[str, object]) -> None:
     try:
         said: object = read_jobs(msgspec.json.encode(found))[0].jobs

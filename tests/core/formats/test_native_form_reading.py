@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from depth import share_of
 from headnode.core.formats.native_form import locate, read_job, write_job
 from headnode.core.formats.native_form.keys import ALTERNATIVES, JOB_ROWS, MEANT, TASK_ROWS, TASKS
 from headnode.core.formats.native_form.texts import MOST_CHARACTERS, read_text
@@ -16,7 +17,7 @@ from headnode.core.model.job import GroupEdge, JobSpec, Licence, OrderKey, UnitT
 from headnode.core.model.quantities import FOREVER, Instant, Seconds
 from headnode.core.model.task import TaskSpec, TaskType
 
-MANY = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=share_of(60), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def read(text: str | bytes) -> JobSpec:

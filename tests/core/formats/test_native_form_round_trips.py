@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from depth import share_of
 from headnode.core.formats.compute_cluster_xml import DIALECTS, HPC
 from headnode.core.formats.native_form import JSON, TOML, json_schema, read_job, write_job
 from headnode.core.formats.native_form.keys import (
@@ -42,7 +43,7 @@ from headnode.core.model.task import TaskSpec
 
 from .specs import whole_jobs
 
-MANY = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=share_of(60), deadline=None, suppress_health_check=list(HealthCheck))
 GOLDEN = sorted((Path(__file__).parents[2] / "golden" / "native_form").glob("*.toml"))
 sized = st.none() | st.integers(-(2**31), 2**31)
 anything = st.text(st.characters(codec="utf-8"), max_size=20)

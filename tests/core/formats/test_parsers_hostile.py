@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from depth import share_of
 from headnode.core.formats import dialects
 from headnode.core.formats.crowds import BASE, TIMES
 from headnode.core.formats.fidelity import MOST_ITEMS
@@ -63,7 +64,7 @@ PIECES = WORDS | MARKS | STRANGE | st.binary(max_size=6)
 
 @pytest.mark.parametrize("name", FUZZED.PARSERS)
 @given(st.data())
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=share_of(60), deadline=None, suppress_health_check=list(HealthCheck))
 def test_a_parser_refuses_what_it_does_not_read(name: str, data: st.DataObject) -> None:
     texts = [text for text in FUZZED.seeds(name) if len(text) < 20_000]
     text = bytearray(data.draw(st.sampled_from(texts) if texts else st.just(b"")))
@@ -77,7 +78,7 @@ def test_a_parser_refuses_what_it_does_not_read(name: str, data: st.DataObject) 
 
 @pytest.mark.parametrize("name", FUZZED.PARSERS)
 @given(st.lists(PIECES, max_size=30).map(b"".join))
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=share_of(60), deadline=None, suppress_health_check=list(HealthCheck))
 def test_a_parser_refuses_what_is_nothing_at_all(name: str, text: bytes) -> None:
     FUZZED.PARSERS[name](text)
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from depth import share_of
 from headnode.core.formats.compute_cluster_xml import CCS, DIALECTS, HPC, HPC_2008, read_job, write_job
 from headnode.core.formats.fidelity import losses
 from headnode.core.model.job import JobSpec
@@ -14,7 +15,7 @@ from .shared import SAMPLES, needs_samples
 from .specs import jobs
 
 GOLDEN = sorted((Path(__file__).parents[2] / "golden" / "job_xml").glob("*.xml"))
-MANY = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=share_of(150), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def back(spec: JobSpec, dialect: str) -> JobSpec:

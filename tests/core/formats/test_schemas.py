@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
+from depth import share_of
 from headnode.core.formats.compute_cluster_xml import (
     CCS,
     DIALECTS,
@@ -32,7 +33,7 @@ from .specs import jobs
 SPACE = "http://www.microsoft.com/ComputeCluster/"
 XSI = "http://www.w3.org/2001/XMLSchema-instance"
 XS = "{http://www.w3.org/2001/XMLSchema}"
-MANY = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=share_of(150), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def ours(name: str) -> bytes:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from depth import share_of
 from headnode.core.formats.sss import (
     Document,
     JobGroup,
@@ -26,7 +27,7 @@ from headnode.core.model.errors import BadRequest
 
 from .sss_documents import documents, versions
 
-MANY = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=share_of(100), deadline=None, suppress_health_check=list(HealthCheck))
 TAGS = sorted(
     {name for row in ROWS for name in (row.name, row.name_3_0, *row.also) if name}
     | {child.name for child in CHILDREN}
@@ -130,7 +131,7 @@ def test_any_bytes_are_read_or_refused(text: bytes | str) -> None:
 
 
 @given(documents, versions, st.data())
-@settings(MANY, max_examples=40)
+@settings(MANY, max_examples=share_of(40))
 def test_a_document_with_one_part_changed_is_read_or_refused(
     document: Document, version: Version, data: st.DataObject
 ) -> None:
@@ -141,7 +142,7 @@ def test_a_document_with_one_part_changed_is_read_or_refused(
 
 
 @given(st.text(st.sampled_from('<>/ab "\u201d='), max_size=60))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=share_of(500), deadline=None)
 def test_mending_changes_quotes_and_strokes_only_and_once(text: str) -> None:
     mended = mend(text)
     assert mended.text.replace("/", "").replace('"', "\u201d") == text.replace("/", "").replace('"', "\u201d")

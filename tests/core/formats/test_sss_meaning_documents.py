@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from depth import share_of
 from headnode.core.formats.fidelity import Awareness, Kind, describe
 from headnode.core.formats.sss import Document, Job, Version, read_document, write_document
 from headnode.core.formats.sss.meaning import Meant, coverage, document_of, jobs_in
@@ -28,7 +29,7 @@ from headnode.core.model.task import Distribution, TaskSpec, TaskType
 from .shared import SHARED
 from .sss_documents import documents
 
-MANY = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=share_of(100), deadline=None, suppress_health_check=list(HealthCheck))
 FOLDER = SHARED / "samples" / "sss"
 SAMPLES = sorted(FOLDER.glob("*/*.xml"))
 FACTS = SHARED / "facts" / "job_properties.json"

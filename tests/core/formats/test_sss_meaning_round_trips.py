@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from depth import share_of
 from headnode.core.formats.fidelity import Kind, Report
 from headnode.core.formats.sss import Version, read_document, write_document
 from headnode.core.formats.sss.meaning import document_of, jobs_in
@@ -21,7 +22,7 @@ from headnode.core.model.task import Distribution, TaskSpec, TaskType
 
 from .specs import elements, pairs, texts
 
-MANY = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=share_of(150), deadline=None, suppress_health_check=list(HealthCheck))
 LISTED = (Kind.NOT_SUPPORTED, Kind.APPROXIMATED, Kind.TRANSLATED)
 
 words = st.sampled_from(["", "a", "b c", "d/e", "~/f", "$HOME/g", "~"])

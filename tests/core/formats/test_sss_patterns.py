@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from depth import share_of
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.patterns import MOST_CHARACTERS, compile_pattern, matching
 
@@ -19,7 +20,7 @@ PIECES = """
 
 
 @given(st.lists(st.sampled_from(PIECES.split()), min_size=1, max_size=6).map("".join))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=share_of(500), deadline=None)
 def test_a_pattern_matches_what_the_regular_expression_matches(text: str) -> None:
     pattern, judge = compile_pattern(text), re.compile(text)
     assert [word for word in WORDS if pattern.matches(word)] == [

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from msgspec.structs import replace
 
+from depth import share_of
 from headnode.core.formats.sss import Document, Job, Version, is_job_object, read_document, write_document
 from headnode.core.formats.sss.consumables import Consumable
 from headnode.core.formats.sss.properties import Property
@@ -14,7 +15,7 @@ from headnode.core.model.errors import Broken
 from .sss_documents import documents, versions
 
 GOLDEN = sorted((Path(__file__).parents[2] / "golden" / "sss").glob("*.xml"))
-MANY = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=share_of(100), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @given(documents, versions)

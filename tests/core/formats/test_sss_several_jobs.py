@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from depth import share_of
 from headnode.core.formats.dialects import How, convert
 from headnode.core.formats.fidelity import Kind
 from headnode.core.formats.sss import Version, read_document, write_document
@@ -14,7 +15,7 @@ from headnode.core.model.dependencies import Condition
 from headnode.core.model.job import JobSpec
 from headnode.core.model.task import TaskSpec
 
-MANY = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=share_of(100), deadline=None, suppress_health_check=list(HealthCheck))
 FEW_NAMES = st.sampled_from(["", "a", "b", "17", "job1"])
 
 

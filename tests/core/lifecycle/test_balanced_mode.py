@@ -5,6 +5,7 @@ import random
 import pytest
 from worlds import ROOT, World
 
+from depth import seeds
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.states import JobState
@@ -198,7 +199,7 @@ def test_nothing_happens_once_it_is_balanced() -> None:
     assert world.engine.number == before
 
 
-@pytest.mark.parametrize("seed", [*range(20), 80, 161, 171])
+@pytest.mark.parametrize("seed", [*seeds(20), 80, 161, 171])
 def test_whatever_happens_all_jobs_end_and_nothing_is_lost(
     seed: int, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from test_histories import STEPS, Player
 from worlds import ROOT, World
 
+from depth import seeds
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.records import JobRecord
 from headnode.core.lifecycle.states import JobState
@@ -120,7 +121,7 @@ def let_all_end(world: World) -> None:
             return
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", seeds(SEEDS))
 def test_every_job_ends_once_nothing_keeps_it_and_licences_are_never_lent_twice(seed: int) -> None:
     player = Choosy(seed)
     for _ in range(STEPS):

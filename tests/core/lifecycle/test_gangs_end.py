@@ -6,6 +6,7 @@ from random import Random
 import pytest
 from worlds import World
 
+from depth import seeds
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import BadRequest
@@ -99,7 +100,7 @@ def bring_back(world: World, away: dict[str, NodeFacts]) -> None:
         world.do(c.RegisterNode(facts=away.pop(name)))
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", seeds(SEEDS))
 def test_everything_that_has_started_is_over_once_its_processes_have_ended(seed: int) -> None:
     chance, away = Random(seed), {}  # type: ignore[var-annotated]
     world = cluster(chance)

@@ -8,6 +8,7 @@ import pytest
 from asked_filters import FilteredWorld
 from worlds import ADA, BOB, ROOT, World
 
+from depth import seeds
 from headnode.core.filtering.activation import Verdict
 from headnode.core.lifecycle import (
     arrows,
@@ -383,7 +384,7 @@ class Hooked(Player):
                 world.do(c.ReportClosed(node=node, job=job))
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", seeds(SEEDS))
 def test_any_history_keeps_every_invariant_and_replays_to_the_same_state(seed: int) -> None:
     player = Player(seed)
     for _ in range(STEPS):
@@ -391,7 +392,7 @@ def test_any_history_keeps_every_invariant_and_replays_to_the_same_state(seed: i
     player.world.check_replay()
 
 
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", seeds(15))
 def test_any_history_with_preemption_keeps_every_invariant_and_replays_to_the_same_state(seed: int) -> None:
     player = Preempting(seed)
     for _ in range(STEPS):
@@ -399,7 +400,7 @@ def test_any_history_with_preemption_keeps_every_invariant_and_replays_to_the_sa
     player.world.check_replay()
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_any_history_with_hooks_keeps_every_invariant_replays_to_the_same_state_and_ends(seed: int) -> None:
     player = Hooked(seed)
     for _ in range(STEPS):

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from depth import seeds
 from headnode.core.model.job import UnitType
 from headnode.core.scheduling.balanced.share_out import Bias, Claim, share_out, weight_of
 from headnode.core.scheduling.decision import Why
@@ -116,7 +117,7 @@ def end_something(dice: random.Random, world: World) -> None:
         world.end_task(*dice.choice(there))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_whatever_comes_and_goes_it_comes_to_rest_and_keeps_every_bound(seed: int) -> None:
     """The world itself checks minimums, maximums, whole nodes, and who is stopped."""
     world = random_world(random.Random(seed), plain=False)
@@ -124,7 +125,7 @@ def test_whatever_comes_and_goes_it_comes_to_rest_and_keeps_every_bound(seed: in
     assert world.settle() == 0
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_jobs_that_can_run_anywhere_have_exactly_their_shares(seed: int) -> None:
     world = random_world(random.Random(seed), plain=True)
     world.settle()

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import pytest
 
+from depth import seeds
 from headnode.core.model.job import JobRequest, Licence, NodeGroupOp, UnitType
 from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.quantities import HIGHEST, JobId, Priority, Seconds
@@ -346,7 +347,7 @@ def changed(subject: Subject, axes: Sequence[Axis], changes: Sequence[Change]) -
 
 
 @pytest.mark.parametrize("policy", POLICY)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_every_offer_in_random_small_worlds_is_true_and_one_less_would_not_do(policy: str, seed: int) -> None:
     plan_of = POLICIES[policy]
     offered = {"now": 0, "pairs": 0, "sooner": 0}

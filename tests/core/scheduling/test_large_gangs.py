@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 
+from depth import seeds
 from headnode.core.model.job import JobRequest, Licence, UnitType
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.scheduling.board import Board, Divided
@@ -64,7 +65,7 @@ def test_parts_make_room_for_each_other_though_the_first_choice_was_wrong() -> N
     assert place(gang(*parts[:-1], first, first), nodes) is None
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_a_promised_division_is_taken_when_the_search_does_not_find_one_again(seed: int) -> None:
     nodes, request, parts = filled(seed)
     need, board = needed(nodes, request)

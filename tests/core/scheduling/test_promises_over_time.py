@@ -1,20 +1,19 @@
 """What each policy promises, in long random histories.
 
-A hundred times as many: ``HEADNODE_EXPLORE=100`` before the command.
+A hundred times as many: ``--depth 10000``.
 """
 
-import os
 from itertools import product
 from math import inf
 
 import pytest
 
+from depth import every, share_of
 from headnode.core.model.job import JobRequest
 from headnode.core.scheduling.policies import POLICIES
 from headnode.testing import MANNERS, OURS, Arrival, History, Manner, PromiseBroken, asks, check_history, node
 from headnode.testing.random_histories import random_histories
 
-TIMES = int(os.environ.get("HEADNODE_EXPLORE", "1"))
 CASES = [
     *((name, inf) for name in POLICIES),
     *((name, depth) for name in POLICIES if name.startswith("conservative") for depth in (1, 2)),
@@ -24,7 +23,7 @@ CASES = [
 @pytest.mark.parametrize(("policy", "depth"), CASES)
 @pytest.mark.parametrize("manner", MANNERS, ids=lambda manner: manner.name)
 def test_promises_hold_in_random_histories(manner: Manner, policy: str, depth: float) -> None:
-    for seed, history in random_histories(manner, 8 * TIMES, depth=depth):
+    for seed, history in random_histories(manner, share_of(8), depth=depth):
         try:
             check_history(POLICIES[policy], history, OURS[policy])
         except PromiseBroken as broken:
@@ -43,7 +42,7 @@ def test_promises_hold_in_every_history_of_three_kinds_of_job(policy: str, early
     ]
     nodes = [node("a", 2, memory=8), node("b", 2, memory=12), node("c", 1, memory=4)]
     for number, chosen in enumerate(product(kinds, repeat=4)):
-        if number % 5 == 0 or TIMES > 1:
+        if number % every(5) == 0:
             check_history(POLICIES[policy], History(nodes, _one_after_the_other(chosen, early)), OURS[policy])
 
 
