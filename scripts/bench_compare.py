@@ -1,7 +1,7 @@
 """Compare the processor time of two revisions: `make bench-compare REV=...`.
 
 Each workload is a few lines of shell that use `hn` only, so it runs unchanged on any revision.  This checkout
-and REV take turns on this machine.  The best of five rounds counts, of fifteen where this checkout looks slow.
+and REV take turns on this machine.  The best of five rounds counts, of fifteen if this checkout is slow.
 Processor time is that of the shell and of all its descendants, daemons included.  REV uses the installed
 libraries of this checkout.  Exit status 1 if a workload takes 1.15 times the processor time of REV or more.
 """
