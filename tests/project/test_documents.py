@@ -20,7 +20,7 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SEPARATORS = ("&&", "||", "|", ";", "&", "2>&1")
-TARGET = re.compile(r"^([a-z]+):.*## ", re.MULTILINE)
+TARGET = re.compile(r"^([a-z][a-z0-9-]*):", re.MULTILINE)
 
 
 def shown_lines(document: Path) -> Iterator[str]:
