@@ -46,23 +46,32 @@ def test_a_branch_that_was_not_needed_is_no_failure_of_the_group(state: Path, jo
     assert hn("job", "wait", other, state=state).returncode == 1
 
 
-def test_waiting_for_a_group_ends_when_the_rest_waits_for_what_has_failed(
+def test_a_branch_for_success_is_canceled_for_a_failure_and_comes_back_with_the_job_that_failed(
     state: Path, job_file: Path
 ) -> None:
     job_file.write_text(GROUP.replace("GROUP", "bad").replace("FIRST", "/bin/false"))
     said = hn("job", "submit", "--wait", str(job_file), state=state)
     assert said.returncode == 1
     first, then, other = ids(said.stdout)
-    assert f"Job {then} 'then' still waits: it waits for job {first} to finish, which failed" in said.stdout
+    why = f"it waits for job {first} to finish (OnSuccess), and job {first} failed"
+    assert f"Job {then} 'then' was canceled: 1 task canceled; {why}" in said.stdout
     assert f"Job {other} 'else' finished" in said.stdout
     told = hn("job", "explain", then, state=state).stdout
-    assert f'job {first} "first", OnSuccess: it is open; the job is failed' in told
-    assert f"run job {first} again: hn job requeue {first}" in told
+    assert f'job {first} "first", OnSuccess: it cannot be satisfied; the job is failed' in told
+    assert f"run job {first} again: hn job requeue {first}; then this job is requeued too" in told
     view = hn("job", "view", first, state=state).stdout
-    assert f'Needed By               : job {then} "then", OnSuccess: Queued' in view
+    assert f'Needed By               : job {then} "then", OnSuccess: Canceled' in view
     assert f'job {other} "else", OnFailure: Finished' in view
-    assert hn("job", "cancel", "--group", "bad", state=state).stdout == f"Job {then} has been canceled.\n"
     assert "all jobs of group 'bad' are over" in hn("job", "cancel", "--group", "bad", state=state).stderr
+    listed = hn("job", "list", "--group", "bad", "--all", state=state).stdout
+    assert "Group bad is Completed: 1 finished, 1 failed, 1 canceled (1 of them skipped)" in listed
+    again = hn("job", "requeue", then, state=state)
+    assert f"run job {first} again first: hn job requeue {first}" in again.stderr
+    again = hn("job", "requeue", first, state=state)
+    assert again.stdout.endswith(f"requeued. Requeued with it, since they wait for it: {then}.\n")
+    assert hn("job", "wait", "--group", "bad", state=state).returncode == 1
+    history = hn("job", "view", "--history", then, state=state).stdout
+    assert f": job {first} runs again" in history
 
 
 def test_a_group_is_listed_with_its_state_and_held_released_and_finished_as_a_whole(

@@ -250,8 +250,8 @@ class Engine:
     def _record(self, facts: list[Event]) -> None:
         alive, ended = self.cluster.jobs, []
         if self.cluster.over:
-            over = {record.id: record for record in self.cluster.over if record.id not in alive}
-            ended = [ended_job(self.cluster, record) for record in over.values()]
+            over = [record for job, record in self.cluster.over.items() if job not in alive]
+            ended = [ended_job(self.cluster, record) for record in over]
         revived = [event.job for event in facts if isinstance(event, JobRevived) and event.job in alive]
         self.number = self.journal.append(facts, ended, revived)
         self.cluster.over.clear()

@@ -173,14 +173,27 @@ def test_who_may_release_a_hold_is_told_with_how(name: str, who: str) -> None:
     assert f"{who}hn job release 42 --name {name}" in text
 
 
-def test_parents_that_failed_are_to_be_run_again_and_others_to_be_looked_at() -> None:
-    explanation = told(
-        reason("dependency", "it waits for job 7 to finish, which failed", "7"),
-        reason("dependency", "it waits for job 8 to finish, which is running", "8"),
-    )
+def test_a_parent_that_is_waited_for_is_to_be_looked_at() -> None:
+    explanation = told(reason("dependency", "it waits for job 8 to finish, which is running", "8"))
     text = page(explanation, WAITING, now=NOW)
-    assert "run job 7 again: hn job requeue 7" in text
     assert "see what job 8 waits for: hn job explain 8" in text
+
+
+@pytest.mark.parametrize(
+    ("state", "advice"),
+    [
+        ("Failed", "- run job 7 again: hn job requeue 7; then this job is requeued too"),
+        ("Finished", "- change what it waits for and submit it again: hn help job modify"),
+    ],
+)
+def test_how_a_job_comes_back_that_was_canceled_for_the_end_of_another_is_told(
+    state: str, advice: str
+) -> None:
+    parent = {"job": 7, "condition": "OnSuccess", "name": "", "state": state, "standing": "never"}
+    explanation = {**told(), "dependencies": [parent]}
+    text = page(explanation, {**WAITING, "state": "Canceled", "skipped": True}, now=NOW)
+    assert advice in text
+    assert "run it again" not in text
 
 
 def test_a_job_behind_one_without_any_limit_before_it_is_told_so() -> None:

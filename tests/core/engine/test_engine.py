@@ -273,4 +273,4 @@ def test_an_ended_job_leaves_memory_once_the_archive_has_it() -> None:
     world = World(1)
     job = world.submit(TRUE)
     world.end(job, 1)
-    assert (job in world.cluster.jobs, world.cluster.over) == (False, [])
+    assert (job in world.cluster.jobs, world.cluster.over) == (False, {})

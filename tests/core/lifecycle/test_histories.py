@@ -23,7 +23,7 @@ from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle import fold as folding
 from headnode.core.lifecycle.events import JobCreated
 from headnode.core.lifecycle.parents import Fate, fate_of
-from headnode.core.lifecycle.records import decode_spec
+from headnode.core.lifecycle.records import JobRecord, decode_spec
 from headnode.core.lifecycle.states import JobState
 from headnode.core.model.dependencies import FIELDS, Condition, Link, parents
 from headnode.core.model.errors import Refused
@@ -207,8 +207,21 @@ class Player:
     def requeue(self) -> None:
         job = self.job()
         archived = self.world.archived(job) if job not in self.world.cluster.jobs else None
-        fates = self.fates(decode_spec(archived.spec)) if archived else {}
-        self.world.do(c.RequeueJob(by=self.user(), job=job, archived=archived, parents=fates))
+        skipped = self.skipped_for(archived)
+        fates = self.fates(*(decode_spec(one.spec) for one in (archived, *skipped) if one is not None))
+        command = c.RequeueJob(by=self.user(), job=job, archived=archived, parents=fates, skipped=skipped)
+        self.world.do(command)
+
+    def skipped_for(self, record: JobRecord | None) -> tuple[JobRecord, ...]:
+        """Return what the archive has of the jobs that were canceled for the end of one, and for theirs."""
+        found: dict[int, JobRecord] = {}
+        ahead = list(record.skips) if record is not None else []
+        while ahead:
+            one = self.world.archived(JobId(ahead.pop()))
+            if one is not None and one.id not in found:
+                found[one.id] = one
+                ahead += one.skips
+        return tuple(found.values())
 
     def requeue_task(self) -> None:
         instance = self.random.choice((None, 1))
@@ -235,7 +248,17 @@ class Player:
             field, value = "run_as", "ada"
         new = replace(old, **{field: value})
         known = {"ada": ADA}
-        change = c.ModifyJob(by=ROOT, job=job, spec=new, fields=(field,), archived=archived, known=known)
+        skipped = self.skipped_for(archived)
+        change = c.ModifyJob(
+            by=ROOT,
+            job=job,
+            spec=new,
+            fields=(field,),
+            archived=archived,
+            known=known,
+            parents=self.fates(*(decode_spec(one.spec) for one in skipped)),
+            skipped=skipped,
+        )
         self.world.do(change)
 
     def add_task(self) -> None:

@@ -9,13 +9,13 @@ from worlds import ADA, BOB, ROOT, World
 
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.events import JobEnded, JobStarted, JobSubmitted, decode, encode
-from headnode.core.lifecycle.parents import Standing, fate_of, standing
+from headnode.core.lifecycle.parents import Fate, Standing, fate_of, standing
 from headnode.core.lifecycle.records import JobRecord, decode_record, encode_record
 from headnode.core.lifecycle.states import JobState
 from headnode.core.model.dependencies import FIELDS, Condition, Link
 from headnode.core.model.errors import BadRequest, NotAllowed, NotFound, WrongState
 from headnode.core.model.job import JobSpec
-from headnode.core.model.quantities import JobId, Priority
+from headnode.core.model.quantities import Instant, JobId, Priority
 from headnode.core.model.task import TaskSpec
 from headnode.engine.recovery import save
 
@@ -80,10 +80,10 @@ MET = {
     START: {"finished", "failed", "canceled"},
 }
 NEVER = {
-    SUCCESS: {"skipped"},
+    SUCCESS: {"failed", "canceled", "dropped", "skipped"},
     FAILURE: {"finished", "skipped"},
     EXIT: set[str](),
-    START: {"skipped"},
+    START: {"dropped", "skipped"},
 }
 
 
@@ -187,7 +187,6 @@ def test_a_job_that_is_finished_before_it_started_can_never_start() -> None:
 @pytest.mark.parametrize(
     ("wanted", "way", "after_end", "after_requeue"),
     [
-        (SUCCESS, "fails", True, True),
         (FAILURE, "fails", False, True),
         (FAILURE, "is canceled", False, True),
         (EXIT, "fails", False, True),
@@ -280,6 +279,104 @@ def test_a_job_that_started_once_has_started_though_it_is_in_the_queue_again() -
     assert world.record(child).waits_for == ()
 
 
+# What comes back with its parent
+
+
+def skipped_for(world: World, job: JobId) -> tuple[JobRecord, ...]:
+    """Return the jobs that were canceled for the end of a job, and for theirs, as they are in the archive."""
+    found: dict[int, JobRecord] = {}
+    ahead = list(world.record(job).skips)
+    while ahead:
+        one = world.archived(JobId(ahead.pop()))
+        if one is not None and one.id not in found:
+            found[one.id] = one
+            ahead += one.skips
+    return tuple(found.values())
+
+
+def fates(world: World) -> dict[int, Fate]:
+    """Return what became of all jobs that are over."""
+    over = (world.archived(JobId(job)) for job in range(1, world.cluster.next_job))
+    return {one.id: fate_of(one) for one in over if one is not None}
+
+
+def requeue(world: World, job: JobId) -> None:
+    world.do(
+        c.RequeueJob(
+            by=ROOT,
+            job=job,
+            archived=world.archived(job),
+            parents=fates(world),
+            skipped=skipped_for(world, job),
+        )
+    )
+    world.check_replay()
+
+
+def change(world: World, job: JobId, spec: JobSpec, *fields: str) -> None:
+    world.do(
+        c.ModifyJob(
+            by=ROOT,
+            job=job,
+            spec=spec,
+            fields=fields,
+            archived=world.archived(job),
+            parents=fates(world),
+            skipped=skipped_for(world, job),
+        )
+    )
+    world.check_replay()
+
+
+def test_what_was_canceled_for_a_failed_parent_comes_back_with_it_down_the_graph() -> None:
+    world = live_through((Link(1, 0), Link(2, 1)), ("fails", "finishes", "finishes"))
+    assert [what_became(world.record(job)) for job in (A, B, C)] == ["failed", "skipped", "skipped"]
+    assert world.record(B).message == "it waits for job 1 to finish (OnSuccess), and job 1 failed"
+    requeue(world, A)
+    assert [world.record(job).waits_for for job in (B, C)] == [(A,), (B,)]
+    assert world.record(B).message == "job 1 runs again"
+    for job in (A, B, C):
+        end(world, job, "finishes")
+    assert [what_became(world.record(job)) for job in (A, B, C)] == ["finished"] * 3
+
+
+def test_what_was_canceled_for_a_parent_comes_back_when_that_is_changed() -> None:
+    world = live_through((Link(1, 0),), ("fails", "finishes", "finishes"))
+    change(world, A, JobSpec(name="again", tasks=(TASK,)), "name")
+    assert (world.record(B).state, world.record(B).waits_for) == (JobState.QUEUED, (A,))
+    world.do(c.SubmitJob(by=ROOT, job=A))
+    end(world, A, "finishes")
+    assert world.record(B).state is JobState.RUNNING
+
+
+def test_what_another_parent_has_decided_too_stays_canceled_until_that_runs_again() -> None:
+    world = live_through((Link(2, 0), Link(2, 1)), ("fails", "fails", "finishes"))
+    requeue(world, A)
+    assert what_became(world.record(C)) == "skipped"
+    requeue(world, B)
+    world.do(c.RequeueJob(by=ROOT, job=C, archived=world.archived(C), parents=fates(world)))
+    assert world.record(C).waits_for == (A, B)
+
+
+def test_what_somebody_canceled_himself_does_not_come_back() -> None:
+    world = World(1)
+    world.do(group(Link(1, 0), jobs=2))
+    world.do(c.StopJob(by=ADA, job=B, outcome="canceled"))
+    end(world, A, "fails")
+    requeue(world, A)
+    assert (world.record(B).state, world.record(B).skipped) == (JobState.CANCELED, False)
+
+
+def test_what_has_missed_its_deadline_does_not_come_back() -> None:
+    world = World(1)
+    parent = world.submit(TASK)
+    late = world.submit(TASK, parents=(parent,), end_by=Instant(world.clock.now() + 500))
+    end(world, parent, "fails")
+    world.wait(600)
+    requeue(world, parent)
+    assert what_became(world.record(late)) == "skipped"
+
+
 # Submission
 
 
@@ -291,7 +388,7 @@ def test_what_is_true_already_is_not_waited_for_and_what_is_lost_is_refused() ->
     fates = {job: fate_of(world.record(job)) for job in (good, bad)}
     allowed = {
         good: {SUCCESS: (), EXIT: (), START: ()},
-        bad: {SUCCESS: (bad,), FAILURE: (), EXIT: (), START: ()},
+        bad: {FAILURE: (), EXIT: (), START: ()},
     }
     for parent, wanted in product((good, bad), Condition):
         spec = JobSpec(tasks=(TASK,), **{FIELDS[wanted]: (parent,)})
@@ -321,8 +418,7 @@ def test_a_job_brought_back_cannot_close_a_circle() -> None:
     third = world.submit(TASK, parents=(second,))
     end(world, first, "fails")
     spec = JobSpec(tasks=(TASK,), parents=(third,))
-    change = c.ModifyJob(by=ROOT, job=first, spec=spec, fields=("parents",), archived=world.archived(first))
-    world.do(change)
+    change(world, first, spec, "parents")
     with pytest.raises(BadRequest, match=f"{first} -> {third} -> {second} -> {first}"):
         world.do(c.SubmitJob(by=ROOT, job=first))
 
@@ -425,13 +521,13 @@ def test_records_and_events_from_before_there_were_conditions_are_read() -> None
     assert not old.skipped
 
 
-def test_every_condition_says_of_every_fate_whether_it_may_still_come_true() -> None:
+def test_every_condition_says_of_every_end_whether_it_has_come_true() -> None:
     world = live_through((Link(1, 0, FAILURE),), ("finishes", "finishes", "fails"))
     finished, skipped, failed = (fate_of(world.record(job)) for job in (A, B, C))
     table = {wanted: [standing(wanted, fate) for fate in (finished, failed, skipped)] for wanted in Condition}
-    met, waits, never = Standing.MET, Standing.OPEN, Standing.NEVER
+    met, never = Standing.MET, Standing.NEVER
     assert table == {
-        SUCCESS: [met, waits, never],
+        SUCCESS: [met, never, never],
         FAILURE: [never, met, never],
         EXIT: [met, met, met],
         START: [met, met, never],

@@ -245,7 +245,7 @@ def test_a_held_job_waits_for_its_time() -> None:
     assert world.record(job).hold_until is None
 
 
-def test_a_child_job_waits_until_its_parent_has_finished_and_stays_when_it_fails() -> None:
+def test_a_child_job_waits_until_its_parent_has_finished_and_is_canceled_when_it_fails() -> None:
     world = World(2)
     good, bad = world.submit(TRUE), world.submit(TRUE)
     after_good = world.submit(TRUE, parents=(good,))
@@ -253,8 +253,10 @@ def test_a_child_job_waits_until_its_parent_has_finished_and_stays_when_it_fails
     world.end(good, 1)
     world.end(bad, 1, exit_code=1)
     assert world.record(after_good).state is JobState.RUNNING
-    assert world.record(after_bad).state is JobState.QUEUED
-    world.do(c.RequeueJob(by=ROOT, job=bad, archived=_rerunnable(world, bad)))
+    skipped = world.archived(after_bad)
+    assert skipped is not None
+    assert skipped.skipped
+    world.do(c.RequeueJob(by=ROOT, job=bad, archived=_rerunnable(world, bad), skipped=(skipped,)))
     world.end(bad, 1)
     assert world.record(after_bad).state is JobState.RUNNING
 

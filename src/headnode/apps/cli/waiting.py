@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from headnode.apps.cli.progress import Shown
     from headnode.apps.client.client import Client
 
-OVER = ("Finished", "Failed", "Canceled")
 PATIENCE = 60.0  # seconds a head may be away, for a restart, before waiting for it is given up
 MOST_NAMED = 8  # jobs, when the waiting is interrupted
 MOST_SHOWN = 100  # outputs of a job that was waited for
@@ -36,20 +35,19 @@ def wait_for(
 
     With `show_output`, a job of one task whose output was captured shows it, as if it had run here: so it
     is after a submission, which has told the ids, and scripts that read these find each once.
-    `together`: they are a group; those that were skipped are none the worse, and when nothing of it goes on
-    any more, because the rest waits for what is over, the waiting ends.
+    `together`: they are a group; those that were skipped are none the worse.
     """
     ended: list[dict[str, Any]] = []
     try:
         with _display(out) as shown:
-            for ended in _states(list(jobs), client, together=together):
+            for ended in _states(list(jobs), client):
                 shown(ended)
     except KeyboardInterrupt:
         out.note(_left_alone(jobs))
         raise
     for job in ended:
         name = None if show_output else job["id"]
-        out.said(ending(job) if job["state"] in OVER else _still(job), job, name)
+        out.said(ending(job), job, name)
         if out.for_people and job["state"] == "Failed" and job["tasks"]["failed"]:
             _tell_why(job, client, out)
         if show_output and out.for_people:
@@ -63,11 +61,6 @@ def _left_alone(jobs: "Sequence[int]") -> str:
     ids = " ".join(map(str, jobs[:MOST_NAMED])) + (" ..." if len(jobs) > MOST_NAMED else "")
     what = f"job {ids} goes" if len(jobs) == 1 else f"jobs {ids} go"
     return f"no longer waiting, {what} on; wait again: hn job wait {ids}; or cancel: hn job cancel {ids}"
-
-
-def _still(job: "dict[str, Any]") -> str:
-    name = f" {job['name']!r}" if job["name"] else ""
-    return f"Job {job['id']}{name} still waits: {job['pending_reason']}"
 
 
 def _tell_why(ended: "dict[str, Any]", client: "Client", out: "Output") -> None:
@@ -85,7 +78,7 @@ def _tell_why(ended: "dict[str, Any]", client: "Client", out: "Output") -> None:
         out.note(f"all that failed: hn job listtasks {job} /state:failed /expandparametric")
 
 
-def _states(jobs: "list[int]", client: "Client", *, together: bool) -> "Iterator[list[dict[str, Any]]]":
+def _states(jobs: "list[int]", client: "Client") -> "Iterator[list[dict[str, Any]]]":
     """Yield all job objects whenever one changed, across restarts of the head."""
     from headnode.core.model.errors import Unavailable
 
@@ -93,7 +86,7 @@ def _states(jobs: "list[int]", client: "Client", *, together: bool) -> "Iterator
     away_since: float | None = None
     while True:
         try:
-            for answer in client.follow("watch_job", job=jobs, **({"stalled": True} if together else {})):
+            for answer in client.follow("watch_job", job=jobs):
                 away_since = None
                 known.update((job["id"], job) for job in answer["jobs"])
                 yield [known[job] for job in jobs if job in known]

@@ -53,10 +53,11 @@ async def explain_job(desk: Desk, by: User, wish: w.JobWish) -> Object:
     found = desk.lookups.job(wish.job)
     answer = blank(desk)
     answer |= {"job": found.record.id, "name": found.spec.name, "state": PEOPLE_SAY[found.record.state]}
+    if not found.ended or found.record.skipped:
+        answer["dependencies"] = relations(desk, found)["dependencies"]
     if found.ended:
         return answer
     answer["tasks"] = _waiting_tasks(desk, found)
-    answer["dependencies"] = relations(desk, found)["dependencies"]
     preempted = [reason_object(each) for each in preemption_reasons(desk.engine.last_plan, found.record)]
     if found.record.state.is_queued:
         answer |= await _queued(desk, by, found)

@@ -81,8 +81,10 @@ def _stopping(event: Event) -> str:
             return f"{'Finish' if outcome == 'finished' else 'Cancel'} requested gracefully by {by}"
         case e.JobReturned(message=message):
             return f"Back in the queue: {message}"
-        case e.JobRequeued(by=by):
-            return f"Requeued by {by}" if by else "Requeued"
+        case e.JobRequeued(by=by, message=message) if by:
+            return f"Requeued by {by}" + (f": {message}" if message else "")
+        case e.JobRequeued():
+            return "Requeued"
         case e.JobEnded(outcome=outcome, message=message):
             return f"Job {outcome.capitalize()}" + (f": {message}" if message else "")
         case e.TaskCanceled(task=task, message=message):

@@ -103,6 +103,18 @@ class Lookups:
                 found[parent] = fate_of(ended)
         return found
 
+    def skipped_for(self, record: JobRecord) -> tuple[JobRecord, ...]:
+        """Return the jobs that were canceled for the end of a job, and those for theirs, and so on."""
+        found: dict[int, JobRecord] = {}
+        ahead = list(record.skips)
+        while ahead:
+            job = ahead.pop()
+            one = None if job in found else self.archived(job)
+            if one is not None and one.skipped:
+                found[job] = one
+                ahead += one.skips
+        return tuple(found.values())
+
     def newest(
         self, owner: str | None, states: set[JobState], before: int | None, most: int
     ) -> Iterator[Found]:

@@ -102,19 +102,6 @@ def _stop_one(by: User, job: JobId, wish: w.StopGroupWish, outcome: Outcome) -> 
     )
 
 
-def stalled_jobs(desk: Desk, jobs: list[JobRecord]) -> set[JobId]:
-    """Return those that wait for a job that is over, or for one that does: none goes on by itself."""
-    found: set[JobId] = set()
-    alive = desk.cluster.jobs
-    ahead = [job.id for job in jobs if job.state.is_queued and any(p not in alive for p in job.waits_for)]
-    while ahead:
-        job = ahead.pop()
-        if job not in found:
-            found.add(job)
-            ahead += [child for child in desk.cluster.children.get(job, ()) if job in alive[child].waits_for]
-    return found
-
-
 def relations(desk: Desk, found: Found) -> Object:
     """Return what a job waits for or has waited for, and which jobs do so of it.
 

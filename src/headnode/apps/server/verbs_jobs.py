@@ -17,15 +17,16 @@ from headnode.apps.server.named_users import users_named
 from headnode.apps.server.private_environments import copied_by, seen_by
 from headnode.apps.server.reading import read_jobs, refuse_crowd, report_json, tasks_in
 from headnode.apps.server.several_jobs import Described, create_all
-from headnode.apps.server.verbs_groups import members, relations, stalled_jobs, summary
+from headnode.apps.server.verbs_groups import members, relations, summary
 from headnode.core.formats import windows
 from headnode.core.formats.terms import read_terms
 from headnode.core.lifecycle import commands as c
 from headnode.core.lifecycle.deciding_filters import changes
 from headnode.core.lifecycle.deciding_jobs import already_submitted
-from headnode.core.lifecycle.events import JobCreated, JobFact
+from headnode.core.lifecycle.events import JobCreated, JobFact, JobRequeued
 from headnode.core.lifecycle.owners import is_other, plain_name
 from headnode.core.lifecycle.permission import may_change
+from headnode.core.lifecycle.records import decode_spec
 from headnode.core.model.bounds import PAGE, TASKS_OF_FILE
 from headnode.core.model.errors import BadRequest, NotFound, WrongState
 from headnode.core.model.job import JobSpec
@@ -168,9 +169,18 @@ async def _changed_to(desk: Desk, by: User, found: Found, known: JobSpec, spec: 
         refuse_unfit_change(desk, found.record.owner, spec)
     archived = found.record if found.ended else None
     named = users_named(by, (spec,))
-    await desk.ask(
-        c.ModifyJob(by=by, job=found.record.id, spec=spec, fields=fields, archived=archived, known=named)
+    skipped = desk.lookups.skipped_for(found.record)
+    command = c.ModifyJob(
+        by=by,
+        job=found.record.id,
+        spec=spec,
+        fields=fields,
+        archived=archived,
+        known=named,
+        parents=desk.lookups.ended_parents(*(decode_spec(one.spec) for one in skipped)),
+        skipped=skipped,
     )
+    await desk.ask(command)
     return fields
 
 
@@ -216,14 +226,17 @@ async def _stop(desk: Desk, by: User, wish: w.StopWish, outcome: str) -> Object:
 async def requeue_job(desk: Desk, by: User, wish: w.JobWish) -> Object:
     """Run a job again, but for what has finished."""
     found = desk.lookups.job(wish.job)
+    skipped = desk.lookups.skipped_for(found.record)
     command = c.RequeueJob(
         by=by,
         job=found.record.id,
         archived=found.record if found.ended else None,
-        parents=desk.lookups.ended_parents(found.spec),
+        parents=desk.lookups.ended_parents(found.spec, *(decode_spec(one.spec) for one in skipped)),
+        skipped=skipped,
     )
-    await desk.ask(command)
-    return {"job": wish.job}
+    events = await desk.ask(command)
+    again = [one.job for one in events if isinstance(one, JobRequeued) and one.job != found.record.id]
+    return {"job": wish.job, "reopened": again}
 
 
 async def clone_job(desk: Desk, by: User, wish: w.JobWish) -> Object:
@@ -302,16 +315,11 @@ async def export_job(desk: Desk, by: User, wish: w.ExportWish) -> Object:
 
 
 async def watch(desk: Desk, by: User, wish: w.WatchWish, changed: set[int]) -> tuple[list[Object], bool]:  # noqa: ARG001
-    """Return the jobs that have changed as they are now; all when nothing more will change, and whether so.
-
-    Nothing more will when all are over, or with `stalled` when the rest waits for what is over.
-    """
+    """Return the jobs that have changed as they are now, and whether all are over; then all of them."""
     jobs = wish.job if isinstance(wish.job, list) else [wish.job]
     if not jobs:
         raise NotFound(code="no-jobs", what="there is no job to watch", fix="name at least one job id")
-    alive = [record for job in jobs if (record := desk.cluster.jobs.get(JobId(job))) is not None]
-    stuck = stalled_jobs(desk, alive) if wish.stalled else set()
-    done = all(record.id in stuck for record in alive)
+    done = not any(JobId(job) in desk.cluster.jobs for job in jobs)
     found = [desk.lookups.job(job) for job in jobs if done or job in changed]
     return [_watched(desk, each) for each in found], done
 

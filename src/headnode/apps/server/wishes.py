@@ -231,10 +231,9 @@ class ShellWish(JobWish, frozen=True):
 
 
 class WatchWish(Wish, frozen=True):
-    """watch_job.  `stalled`: watch no longer when nothing more happens by itself."""
+    """watch_job."""
 
     job: int | Annotated[list[int], Meta(max_length=b.LIST.most)]
-    stalled: bool = False
 
 
 class NodesWish(Wish, frozen=True):

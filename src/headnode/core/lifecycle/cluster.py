@@ -113,7 +113,7 @@ class Cluster:
         self.redraw_nodes: set[str] = set()  # the same of nodes
         self.pass_needed = True
         self.let_go = False  # what became of a job has let others into the queue, of which no plan knows yet
-        self.over: list[JobRecord] = []
+        self.over: dict[JobId, JobRecord] = {}
         self._classes: dict[JobId, JobRequest] = {}
         self._interned: dict[str, str] = {}
         for node in self.nodes.values():

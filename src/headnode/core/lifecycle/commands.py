@@ -98,6 +98,8 @@ class ModifyJob(Command, frozen=True):
     archived: JobRecord | None = None  # the job, when it is over
     known: Mapping[str, User] = {}  # as in `CreateJob`
     changed_task: int | None = None  # the number of the one task that changes, of a job not yet submitted
+    parents: Mapping[int, Fate] = {}  # as in `RequeueJob`
+    skipped: tuple[JobRecord, ...] = ()
 
 
 class SetProgress(Command, frozen=True):
@@ -129,7 +131,8 @@ class RequeueJob(Command, frozen=True):
     by: User
     job: JobId
     archived: JobRecord | None = None
-    parents: Mapping[int, Fate] = {}
+    parents: Mapping[int, Fate] = {}  # what became of those that it, and the skipped, depend on
+    skipped: tuple[JobRecord, ...] = ()  # what was canceled for its end
 
 
 class SuspendJob(Command, frozen=True):

@@ -16,6 +16,7 @@ from headnode.core.lifecycle.events import Event
 from headnode.core.lifecycle.owners import given
 from headnode.core.lifecycle.permission import may_rewrite
 from headnode.core.lifecycle.records import JobRecord, encode_record, encode_spec
+from headnode.core.lifecycle.reopening import reopened
 from headnode.core.lifecycle.reserving import check_may_go_in, check_stays_clear
 from headnode.core.lifecycle.states import JobState
 from headnode.core.lifecycle.waiting import check_could_run
@@ -80,7 +81,9 @@ def modify(cluster: Cluster, command: c.ModifyJob, now: Instant) -> list[Event]:
     )
     if record.state in (JobState.FAILED, JobState.CANCELED):
         revived = e.JobRevived(at=now, job=record.id, record=encode_record(record), by=command.by.name)
-        return [revived, e.JobConfigured(at=now, job=record.id, by=command.by.name), modified]
+        configured = e.JobConfigured(at=now, job=record.id, by=command.by.name)
+        again = reopened(cluster, record, command.skipped, command.parents, command.by.name, now)
+        return [revived, configured, modified, *again]
     _refuse_fields(record, _changeable(record), command.fields)
     if "tasks" in command.fields and record.state is not JobState.CONFIGURING:
         _check_places_of_added(cluster, record, command)

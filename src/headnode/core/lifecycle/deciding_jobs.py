@@ -27,6 +27,7 @@ from headnode.core.lifecycle.records import (
     encode_record,
     encode_spec,
 )
+from headnode.core.lifecycle.reopening import reopened
 from headnode.core.lifecycle.reserving import check_may_go_in
 from headnode.core.lifecycle.states import JobState
 from headnode.core.model.checks import check, check_runnable
@@ -215,6 +216,7 @@ def requeue(cluster: Cluster, command: c.RequeueJob, now: Instant) -> list[Event
                 by=command.by.name,
                 waits_for=waits(cluster, spec, command.parents, record.id),
             ),
+            *reopened(cluster, record, command.skipped, command.parents, command.by.name, now),
         ]
     raise WrongState(
         code="not-requeueable",

@@ -44,7 +44,7 @@ def waits(
         raise WrongState(
             code="never-possible",
             what=f"{_in_vain(parent, condition, fates[parent])}: the job would never start",
-            fix="leave that dependency out, or name another job",
+            fix=_instead(parent, fates[parent]),
         )
     waiting = tuple(parent for parent in wanted if not all_met(spec, parent, fates[parent]))
     if job in cluster.children:  # else nobody waits for it: it closes no circle
@@ -77,7 +77,7 @@ def _fate(
 
 def _just_ended(cluster: Cluster, wanted: Collection[int]) -> dict[int, Fate]:
     """Return what became of those that ended in this batch and are not in the archive yet."""
-    return {record.id: fate_of(record) for record in cluster.over if record.id in wanted}
+    return {job: fate_of(cluster.over[JobId(job)]) for job in wanted if JobId(job) in cluster.over}
 
 
 def _refuse_circle(cluster: Cluster, job: JobId, waiting: tuple[int, ...]) -> None:
@@ -99,7 +99,7 @@ def _refuse_circle(cluster: Cluster, job: JobId, waiting: tuple[int, ...]) -> No
 
 
 def in_vain(cluster: Cluster, record: JobRecord, now: Instant) -> list[e.JobEnded]:
-    """Return the end of a queued job when what it waits for can never come true any more; else nothing.
+    """Return the end of a queued job when the end of a job that it waits for was not the one; else nothing.
 
     Parents that ended in batches before have been looked at then.
     """
@@ -109,8 +109,23 @@ def in_vain(cluster: Cluster, record: JobRecord, now: Instant) -> list[e.JobEnde
     fates = _just_ended(cluster, over)
     for parent, condition in hopeless(cluster.spec(record), fates):
         message = _in_vain(parent, condition, fates[parent])
-        return [e.JobEnded(at=now, job=record.id, outcome="canceled", message=message, skipped=True)]
+        return [
+            e.JobEnded(
+                at=now,
+                job=record.id,
+                outcome="canceled",
+                message=message,
+                skipped=True,
+                because=JobId(parent),
+            )
+        ]
     return []
+
+
+def _instead(parent: int, fate: Fate) -> str:
+    if fate.state is JobState.FINISHED or fate.skipped:
+        return "leave that dependency out, or name another job"
+    return f"run job {parent} again first: hn job requeue {parent}; or leave that dependency out"
 
 
 def _in_vain(parent: int, condition: Condition, fate: Fate) -> str:

@@ -297,12 +297,13 @@ class DispatchStopped(JobFact, frozen=True, gc=False):
 class JobEnded(JobFact, frozen=True, gc=False):
     """It is over and holds nothing.
 
-    `skipped`: it never started, because what it waited for could not come true any more.
+    `skipped`: it never started, because the end of a job that it waited for, `because`, was not the one.
     """
 
     outcome: Outcome
     message: str = ""
     skipped: bool = False
+    because: JobId = JobId(0)
 
 
 class JobRequeued(JobFact, frozen=True, gc=False):

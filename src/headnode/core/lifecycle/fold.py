@@ -145,7 +145,7 @@ def _configured(cluster: Cluster, event: e.JobConfigured) -> None:
     record = cluster.job(event.job)
     state = job_target(record.state, event)
     record.run = _fresh_run(cluster, record)
-    record.waits_for, record.met, record.skipped, record.message = (), (), False, ""
+    record.waits_for, record.met, record.skipped, record.skips, record.message = (), (), False, (), ""
     record.filtered = None
     cluster.move(record, state)
     _tell_children(cluster, record)
@@ -283,6 +283,9 @@ def _ended(cluster: Cluster, event: e.JobEnded) -> None:
     run.usage.end(run.started, run.not_run, event.at)
     run.ended, run.outcome, run.requeue, run.deadline = event.at, None, False, None
     record.message, record.hold_until, record.skipped = event.message, None, event.skipped
+    decided = cluster.over.get(event.because)
+    if decided is not None:  # in the same batch: it goes to the archive with this
+        decided.skips += (event.job,)
     cluster.move(record, state)
     _leave(cluster, record)
     _tell_children(cluster, record)
@@ -293,7 +296,7 @@ def _leave(cluster: Cluster, record: JobRecord) -> None:
     del cluster.jobs[record.id]
     cluster.counts[record.state] -= 1
     cluster.touched.discard(record.id)
-    cluster.over.append(record)
+    cluster.over[record.id] = record
 
 
 def _tell_children(cluster: Cluster, parent: JobRecord) -> None:
@@ -341,7 +344,7 @@ def _requeued(cluster: Cluster, event: e.JobRequeued) -> None:
 
 def _wait_again(cluster: Cluster, record: JobRecord, event: e.JobRequeued) -> None:
     """What was over comes as if it was new; what had been running waits for nobody."""
-    record.skipped = False
+    record.skipped, record.skips = False, ()
     if record.state.is_final:
         _wait_for(cluster, record, event.waits_for)
     else:

@@ -30,7 +30,7 @@ class Standing(Enum):
 
     MET = "it has come true"
     OPEN = "it may come true"
-    NEVER = "it can never come true"
+    NEVER = "it cannot come true: the job is over"
 
 
 def fate_of(record: JobRecord) -> Fate:
@@ -41,17 +41,16 @@ def fate_of(record: JobRecord) -> Fate:
 
 
 def standing(condition: Condition, fate: Fate) -> Standing:
-    """Return how it stands with a condition.
+    """Return how it stands with a condition: the end of a job decides about each.
 
-    A job that was skipped is over, and neither succeeded nor failed nor started; running it again is refused.
-    Others that failed or were canceled may run again, so that they may still succeed; one that has finished
-    never runs again.
+    A job that was skipped is over, and neither succeeded nor failed nor started.  One that failed or was
+    canceled may run again; what was canceled for its end is then brought back (`reopening`).
     """
     if fate.skipped:
         return Standing.MET if condition is Condition.ON_EXIT else Standing.NEVER
     if _is_met(condition, fate):
         return Standing.MET
-    return Standing.NEVER if fate.state is JobState.FINISHED else Standing.OPEN
+    return Standing.NEVER if fate.state.is_final else Standing.OPEN
 
 
 def _is_met(condition: Condition, fate: Fate) -> bool:
@@ -74,7 +73,7 @@ def all_met(spec: JobSpec, parent: int, fate: Fate) -> bool:
 
 
 def hopeless(spec: JobSpec, fates: Mapping[int, Fate]) -> Iterator[tuple[int, Condition]]:
-    """Yield what a job waits for and can never come true, of the parents that are known."""
+    """Yield what a job waits for and its parents' end has decided against, of the parents that are known."""
     for parent, condition in dependencies(spec):
         fate = fates.get(parent)
         if fate is not None and standing(condition, fate) is Standing.NEVER:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from headnode.apps.cli.output import Output
     from headnode.apps.client.client import Client
 
+MOST_NAMED = 8  # jobs that are in the queue again with another
+
 _ENDING = (
     Option("message", "TEXT", "Reason, stored with the job"),
     Option("force", "", "Kill the tasks at once, without TaskCancelGracePeriod"),
@@ -49,9 +51,18 @@ def requeue(asked: "Asked", client: "Client", out: "Output") -> int:
     """Put each job back into the queue."""
 
     def deed(job: int) -> None:
-        out.said(f"Job {job} has been requeued.", client.ask("requeue_job", job=job), job)
+        answer = client.ask("requeue_job", job=job)
+        out.said(f"Job {job} has been requeued.{_with(answer['reopened'])}", answer, job)
 
     return for_each(job_ids(asked.words), deed, out)
+
+
+def _with(jobs: "list[int]") -> str:
+    """Return which jobs that were canceled for the end of a job are in the queue again with it."""
+    if not jobs:
+        return ""
+    named = ", ".join(map(str, jobs[:MOST_NAMED])) + (" and others" if len(jobs) > MOST_NAMED else "")
+    return f" Requeued with it, since they wait for it: {named}."
 
 
 def _stop_group(verb: str, word: str, asked: "Asked", client: "Client", out: "Output") -> int:

@@ -151,7 +151,7 @@ def _tasks(tasks: "Iterable[Told]") -> list[str]:
 
 def _dependencies(told: "Iterable[Told]") -> list[str]:
     """Return each thing that it waits for or has waited for, and how that stands."""
-    stands = {"met": "is satisfied", "open": "is open", "never": "can never be satisfied"}
+    stands = {"met": "is satisfied", "open": "is open", "never": "cannot be satisfied"}
     points = []
     for one in told:
         name = f' "{one["name"]}"' if one["name"] else ""

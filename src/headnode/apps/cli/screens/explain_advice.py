@@ -9,7 +9,6 @@ if TYPE_CHECKING:
 
     Told = Mapping[str, Any]
 
-FAILED_PARENT = ("which failed", "which was canceled")  # the head's words
 MOST_PARENTS = 3
 LATENESS = ("expected", "at_worst", "by_limits")  # ways to say by how much a job would be late
 SUSPENDED = "suspended"  # the head's word for what keeps a suspended job
@@ -22,11 +21,27 @@ def advice(told: "Told", job: "Told", *, dry_run: bool = False) -> list[str]:
         return [told["refused"]["fix"]]
     if state == "Configuring" and not dry_run:
         return [f"submit it: hn job submit /id:{told['job']}"]
+    if job.get("skipped"):
+        return _about_skipped(told)
     if state in ("Failed", "Canceled"):
         return [*_about_failures(told, job), f"run it again: hn job requeue {told['job']}"]
     late = [f"give it a later deadline: hn job modify {told['job']} /endby:..."] if at_risk(told) else []
     kinds = dict.fromkeys(reason["why"] for reason in told["reasons"])
     return [point for kind in kinds if kind in _ADVICE for point in _ADVICE[kind](told)] + late
+
+
+def _about_skipped(told: "Told") -> list[str]:
+    """Say what brings back a job that was canceled for how another ended."""
+    decided = [one for one in told["dependencies"] if one["standing"] == "never"][:MOST_PARENTS]
+    over = [one["job"] for one in decided if one["state"] == "Finished"]
+    if over:
+        return [
+            f"change what it waits for and submit it again: hn help job modify; job {over[0]} has finished"
+        ]
+    return [
+        f"run job {one['job']} again: hn job requeue {one['job']}; then this job is requeued too"
+        for one in decided
+    ] or [f"run it again: hn job requeue {told['job']}"]
 
 
 def _about_failures(told: "Told", job: "Told") -> list[str]:
@@ -67,16 +82,7 @@ def _about_parents(told: "Told") -> list[str]:
     named = [
         reason["what"] for reason in told["reasons"] if reason["why"] == "dependency" and reason.get("what")
     ]
-    return [
-        f"run job {parent} again: hn job requeue {parent}"
-        if any(word in _text_about(told, parent) for word in FAILED_PARENT)
-        else f"see what job {parent} waits for: hn job explain {parent}"
-        for parent in named[:MOST_PARENTS]
-    ]
-
-
-def _text_about(told: "Told", parent: str) -> str:
-    return next((reason["text"] for reason in told["reasons"] if reason.get("what") == parent), "")
+    return [f"see what job {parent} waits for: hn job explain {parent}" for parent in named[:MOST_PARENTS]]
 
 
 def _about_fit(told: "Told") -> list[str]:

@@ -114,7 +114,7 @@ def _hold(hold: "Mapping[str, Any]") -> str:
 def _dependency(told: "Mapping[str, Any]") -> str:
     """Return a job that one depends on, or that depends on it: ``job 12 "prepare", OnSuccess: Running``."""
     name = f' "{told["name"]}"' if told["name"] else ""
-    waits = ", still waited for" if told.get("standing") in ("open", "never") else ""
+    waits = ", still waited for" if told.get("standing") == "open" else ""
     return f"job {told['job']}{name}, {told['condition']}: {told['state'] or 'unknown'}{waits}"
 
 
