@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from depth import share_of
 
 from headnode.core.model.errors import HeadnodeError
 from heads import RealHead, real_head
@@ -17,7 +18,7 @@ from heads import RealHead, real_head
 EXAMPLE = Path(__file__).parents[2] / "examples" / "group"
 HOME = "%USERPROFILE%/headnode-examples/group"
 JOBS_OF_A_GROUP = 60
-ROUNDS = 8
+ROUNDS = share_of(8)
 
 
 @pytest.fixture(scope="module")

@@ -33,6 +33,7 @@ def free_address() -> str:
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Two nodes that joined over TLS, two processors each; each test leaves them as they were."""
     with cluster_on_loopback(tmp_path_factory.mktemp("shells"), NODES, free_address()) as made:
+        made.ask("set_params", values={"HeartbeatInterval": "1", "InactivityCount": "2"})
         yield made
         made.until(lambda: not made.ask("jobs", states=["active"])["jobs"], "all jobs are over")
 
@@ -375,7 +376,6 @@ def test_the_end_of_the_head_ends_the_shell_and_then_the_job(cluster: Cluster) -
 
 
 def test_a_node_without_power_leaves_nobody_waiting(cluster: Cluster) -> None:
-    cluster.ask("set_params", values={"HeartbeatInterval": "1", "InactivityCount": "2"})
     with seat(cluster, "/requestednodes:right") as one:
         job = int(one.says("echo $CCP_JOBID"))
         cluster.nodes["right"].power_off()
@@ -384,7 +384,6 @@ def test_a_node_without_power_leaves_nobody_waiting(cluster: Cluster) -> None:
     assert cluster.wait(job) in ("Failed", "Canceled")
     cluster.nodes["right"].boot()
     cluster.wait_for_nodes("Ready")
-    cluster.ask("set_params", values={"HeartbeatInterval": None, "InactivityCount": None})
 
 
 def test_a_shell_in_a_running_job_comes_and_goes_and_the_job_goes_on(cluster: Cluster) -> None:
