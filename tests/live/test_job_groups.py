@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from depth import share_of
 
+from depth import share_of
 from headnode.core.model.errors import HeadnodeError
 from heads import RealHead, real_head
 
