@@ -81,6 +81,7 @@ def test_after_a_login_commands_work_as_on_the_head(head: RealHead, tmp_path: Pa
     done = hn(home, "job", "submit", *there, "--wait", "echo", "far", "away")
     assert done.returncode == 0, done.stderr
     assert "far away" in done.stdout
+    assert head.ask("job", job=1)["job"]["submit_host"] == "127.0.0.1"
     assert done.stderr == "hn: it runs in your home directory\n"  # for the nodes have no directory of ours
     followed = hn(home, "task", "output", "1.1", "--follow", *there)
     assert followed.stdout == "far away\n"

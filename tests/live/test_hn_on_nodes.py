@@ -117,7 +117,9 @@ def test_in_a_task_of_a_joined_node_hn_is_found_and_asks_as_its_user(
     assert (who["uid"], who["role"]) == (os.geteuid(), "user")
     assert f"\n{job}\n" in said
     assert said.count("40") >= 2
-    assert head.ask("job", job=job)["job"]["progress"] == 40
+    shown = head.ask("job", job=job)["job"]
+    assert (shown["progress"], shown["submit_host"]) == (40, socket.gethostname())
+    assert head.ask("job", job=job + 1)["job"]["submit_host"] == "far"
 
 
 def test_a_task_names_the_head_and_not_its_node(head: RealHead, node: JoinedNode) -> None:

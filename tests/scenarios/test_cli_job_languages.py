@@ -2,6 +2,7 @@
 
 import json
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -175,6 +176,21 @@ def test_every_instance_of_a_sweep_that_ran_is_shown_in_sss_with_its_node_and_ex
     assert all("<StartTime>" in task and "<EndTime>" in task and "<Node>" in task for task in tasks)
     delivered = shown.stdout.partition("<Delivered>")[2].partition("</Delivered>")[0]
     assert all(f"<{name}>" in delivered for name in ("Machine", "Group", "User")), delivered
+
+
+def test_a_job_of_one_task_is_shown_in_sss_with_where_it_ran_and_whence_it_was_submitted(
+    state: Path,
+) -> None:
+    submitted = hn("job", "submit", "--wait", "sh -c 'exit 3'", state=state)
+    found = re.search(r"ID: (\d+)", submitted.stdout)
+    assert found, submitted
+    host = socket.gethostname()
+    assert f"Submit Host             : {host}\n" in hn("job", "view", found[1], state=state).stdout
+    shown = hn("job", "view", found[1], "--to", "sss", state=state).stdout
+    (task,) = re.findall(r"<Task>.*?</Task>", shown, re.DOTALL)
+    assert re.findall(r"<(?:ExitCode|Node)>([^<]+)<", task)[0] == "3"
+    assert all(f"<{name}>" in task for name in ("StartTime", "EndTime", "Node"))
+    assert f"<SubmitHost>{host}</SubmitHost>" in shown
 
 
 def test_the_jobs_of_a_group_run_in_the_order_of_their_dependencies(

@@ -51,7 +51,7 @@ GROUPS = ("submit_group", "cancel_group", "finish_group")
 class As:
     """Somebody who asks."""
 
-    origin, near = "a test", True
+    origin, host, near = "a test", "a.host", True
 
     def __init__(self, user: User) -> None:
         self._user = user

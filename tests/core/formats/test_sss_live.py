@@ -135,6 +135,34 @@ def test_the_tasks_of_task_groups_tell_where_and_when_they_ran_and_are_the_same_
     assert read(write(spec, "sss", live)[0]).only_job().tasks == tasks
 
 
+@pytest.mark.parametrize("dialect", ["sss", "sss-3.0"])
+def test_a_job_of_one_task_tells_where_and_when_that_ran_and_is_the_same_job_when_read(dialect: str) -> None:
+    ran = LiveTask(nodes=("n1", "n2"), started=Instant(5.0), ended=Instant(9.0), exit_code=3)
+    live = Live(id=1, state=JobState.FAILED, started=Instant(4.0), ended=Instant(9.0), tasks={1: ran})
+    text = write(SPEC, dialect, live)[0]
+    (entry,) = read_document(text)[0].entries
+    assert isinstance(entry, Job)
+    (group,) = entry.task_groups
+    assert isinstance(group, TaskGroup)
+    (task,) = group.tasks
+    assert isinstance(task, Task)
+    assert (task.value("StartTime"), task.value("EndTime"), task.value("ExitCode")) == (5.0, 9.0, 3)
+    assert [one.value for one in task.all("Node")] == ["n1", "n2"]
+    assert read(text).only_job().tasks == read(write(SPEC, dialect)[0]).only_job().tasks
+
+
+def test_a_job_whose_only_task_has_not_started_has_no_task_element() -> None:
+    assert shown(Live(id=1, state=JobState.QUEUED, tasks={1: LiveTask()})).task_groups == ()
+
+
+def test_a_job_tells_the_host_from_which_it_was_submitted_unless_it_was_submitted_elsewhere_first() -> None:
+    live = Live(id=1, state=JobState.QUEUED, submit_host="login1")
+    assert shown(live).value("SubmitHost") == "login1"
+    text = "<Job><Id>1</Id><Executable>a</Executable><SubmitHost>first.example</SubmitHost></Job>"
+    assert shown(live, read(text).only_job()).value("SubmitHost") == "first.example"
+    assert shown(Live(id=1)).value("SubmitHost") is None
+
+
 def test_a_group_tells_its_state_and_when_it_came() -> None:
     spec = JobSpec(name="j", job_group="g", tasks=SPEC.tasks)
     live = Live(id=9, state=JobState.QUEUED, group_state="Unstarted", group_created=Instant(77.0))

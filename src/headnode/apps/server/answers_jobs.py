@@ -88,6 +88,7 @@ def detailed_job(record: JobRecord, spec: JobSpec, pending_reason: str, history:
         "allocation": [{"node": node, "processors": list(numbers)} for node, numbers in allocation.items()],
         "backfilled": run.backfilled if run else False,
         "requeues": run.requeues if run else 0,
+        "submit_host": record.submit_host,
         "alternatives": len(spec.alternatives),
         "option": run.option if run and run.started is not None else None,
         "state_detail": record.state.value,

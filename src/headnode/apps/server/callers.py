@@ -1,6 +1,7 @@
 """Who is on the other end of a connection, as he may be known: by the kernel's word, or by his token."""
 
 import asyncio
+import socket
 from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace
@@ -22,6 +23,7 @@ class Caller(Protocol):
     """Somebody who asks."""
 
     origin: str  # from where, for the audit log
+    host: str  # the host from which
     near: bool  # he is on the head's own machine
 
     def user(self) -> User:
@@ -38,7 +40,7 @@ class LocalCaller:
 
     def __init__(self, roles: Roles, writer: asyncio.StreamWriter) -> None:
         pid, uid, gid = peer_ids(writer.get_extra_info("socket"))
-        self.origin = f"pid {pid}"
+        self.origin, self.host = f"pid {pid}", socket.gethostname()
         self._roles, self._account = roles, Account(user_name(uid), uid, gid)
 
     def user(self) -> User:
@@ -56,7 +58,8 @@ class TokenCaller:
 
         Raises:  NotAllowed ``token``, also when its user is no user of this machine any more.
         """
-        self._desk, self._roles, self._digest, self.origin = desk, roles, digest, address
+        self._desk, self._roles, self._digest = desk, roles, digest
+        self.origin = self.host = address
         name = valid(desk.cluster, digest, desk.now()).user
         try:
             self._account = account(name)
@@ -100,7 +103,7 @@ class TaskCaller:
         Raises:  NotAllowed ``no-task``, as `user` does.
         """
         self._desk, self._node, self._key, self.attempt = desk, node, key, attempt
-        self.origin = f"node {node}, task {'.'.join(map(str, attempt))}"
+        self.origin, self.host = f"node {node}, task {'.'.join(map(str, attempt))}", node
         self.user()
 
     def user(self) -> User:

@@ -103,7 +103,7 @@ class Conversation:
             return None
         user: User | None = None
         try:
-            user = replace(self._caller.user(), origin=self._caller.origin)
+            user = replace(self._caller.user(), origin=self._caller.origin, host=self._caller.host)
             self._admit(user, verb)
             if verb == WATCH:
                 await self._watch(user, fields)

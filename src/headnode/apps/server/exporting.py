@@ -63,6 +63,7 @@ def live_of(desk: Desk, found: Found) -> Live:
         id=record.id,
         state=record.state,
         owner=record.owner,
+        submit_host=record.submit_host,
         created=record.created,
         submitted=record.submitted,
         started=run.started if run else None,

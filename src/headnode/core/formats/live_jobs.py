@@ -62,6 +62,7 @@ class Live(msgspec.Struct, frozen=True, kw_only=True):
     owner: str = ""
     owner_group: str = ""  # the first group of the owner; "" when it is not known
     machine: str = ""  # the name of the cluster
+    submit_host: str = ""  # from which it was submitted; "" when it was not, or it is not known
     created: Instant | None = None
     submitted: Instant | None = None
     started: Instant | None = None

@@ -219,7 +219,7 @@ class Cluster:
 
     def adopt(self, record: JobRecord) -> None:
         """Take a record in, with everything that follows from it."""
-        record.owner = self._interned.setdefault(record.owner, record.owner)
+        record.owner, record.submit_host = self.shared(record.owner), self.shared(record.submit_host)
         with_special_tasks(record)
         self.jobs[record.id] = record
         self.counts[record.state] = self.counts.get(record.state, 0) + 1
@@ -240,6 +240,10 @@ class Cluster:
         if record.run is not None:  # nothing follows inside a job of which nothing was started
             self.touched.add(record.id)
         self.pass_needed = True
+
+    def shared(self, text: str) -> str:
+        """Return the one object for a text that many jobs have, such as the name of their owner."""
+        return self._interned.setdefault(text, text)
 
     def enqueue(self, record: JobRecord) -> None:
         """Put a queued job where passes find it, unless it is held or waits for parents."""

@@ -95,6 +95,7 @@ def submission(
         waits_for=waits(cluster, spec, command.parents, command.job, beside),
         privileged=command.by.administrator,
         validating=bool(submission_filters(cluster, spec)),
+        host=command.by.host,
     )
 
 

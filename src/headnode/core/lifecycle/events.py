@@ -78,6 +78,7 @@ class JobSubmitted(JobFact, frozen=True, gc=False):
     waits_for: tuple[int, ...] = ()  # jobs of which something must come true first
     validating: bool = False
     privileged: bool = False  # an administrator submitted it
+    host: str = ""  # from which it was submitted: its name, or its address
 
 
 class JobValidated(JobFact, frozen=True, gc=False):

@@ -119,7 +119,7 @@ def _submitted(cluster: Cluster, event: e.JobSubmitted) -> None:
     record = cluster.job(event.job)
     state = job_target(record.state, event, JobState.VALIDATING if event.validating else JobState.QUEUED)
     record.submitted, record.order, record.unvalidated = event.at, event.order, event.validating
-    record.privileged = event.privileged
+    record.privileged, record.submit_host = event.privileged, cluster.shared(event.host)
     _wait_for(cluster, record, event.waits_for)
     spec = cluster.written(record)
     record.hold_until, record.last_start = spec.hold_until, last_start(spec)

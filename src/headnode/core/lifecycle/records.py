@@ -195,6 +195,7 @@ class JobRecord(msgspec.Struct, forbid_unknown_fields=True):
     unvalidated: bool = False  # submission filters have not let it into the queue since it was submitted
     filtered: FilterWord | None = None  # until it starts, or grows
     privileged: bool = False  # an administrator submitted it
+    submit_host: str = ""  # from which it was submitted; "" until it is
 
     @property
     def is_aside(self) -> bool:

@@ -30,6 +30,7 @@ class User(msgspec.Struct, frozen=True):
     groups: tuple[str, ...] = ()  # names of the groups of the operating system he is in
     by_node: bool = False  # he asks by a node, where nobody has a role
     origin: str = ""  # from where he asks, as the audit log says it; empty: not said
+    host: str = ""  # the host that he asks from: by name, or by address; empty: not said
     once: Once | None = None  # what he asks for now must be carried out once only
 
     @property

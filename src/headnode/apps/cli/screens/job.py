@@ -71,6 +71,7 @@ def _course(job: "Job") -> dict[str, str]:
         "Run Time": time_limit(job["run_time"]),
         "Create Time": instant(job["created"]),
         "Submit Time": instant(job["submitted"]),
+        "Submit Host": job.get("submit_host") or "",
         **expected(job.get("expected")),
         "Start Time": instant(job["started"]),
         "End Time": instant(ended),

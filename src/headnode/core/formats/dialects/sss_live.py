@@ -79,17 +79,20 @@ def _job(job: Job, live: "Live", spec: JobSpec) -> Job:
     told = list(_told(live))
     if live.machine and live.started is not None and not job.value("Machine"):
         told.append(Property(name="Machine", value=live.machine))
+    if live.submit_host and not job.value("SubmitHost"):
+        told.append(Property(name="SubmitHost", value=live.submit_host))
     names = {one.name for one in told} | ({"Hold"} if live.holds is not None else set())
     kept = (one for one in job.properties if one.name not in names)
     tasks = [(number, task) for number, task in enumerate(spec.tasks, 1) if task.kind in WRITTEN]
-    groups = (
+    implicit = (TaskGroup(),) if len(tasks) == 1 else ()  # the job is its task
+    groups = [
         _with_tasks(group, live.tasks.get(number), task.kind) if isinstance(group, TaskGroup) else group
-        for group, (number, task) in zip(job.task_groups, tasks, strict=False)  # none: the job is its task
-    )
+        for group, (number, task) in zip(job.task_groups or implicit, tasks, strict=False)
+    ]
     return replace(
         job,
         properties=ordered([*kept, *told]),
-        task_groups=tuple(groups),
+        task_groups=tuple(group for group in groups if group != TaskGroup()),
         delivered=_delivered(live, spec),
     )
 

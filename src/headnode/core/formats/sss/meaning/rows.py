@@ -65,7 +65,7 @@ MEANINGS: Mapping[str, Meaning] = {
     "StartTime": Meaning(_OUTCOME, "when the job started"),
     "StatusMessage": Meaning(_OUTCOME, "the reason of waiting or failing"),
     "SubmitTime": Meaning(_OUTCOME, "when the job was submitted"),
-    "SubmitHost": Meaning(_KEPT, "where it was submitted first"),
+    "SubmitHost": Meaning(_KEPT, "else written: the host from which it was submitted here"),
     "Suspendable": Meaning(_ACTED, "suspendable"),
     "SuspendDuration": Meaning(_OUTCOME, "the time spent suspended"),
     "TimeCategory": Meaning(_KEPT, "Headnode charges nobody"),
