@@ -15,6 +15,7 @@ import tempfile
 import termios
 from collections.abc import Sequence
 from pathlib import Path
+from socket import gethostname
 
 from golden_files import compare
 from test_local_socket import Scene, run
@@ -55,6 +56,7 @@ class Terminal:
         status, text = await asyncio.to_thread(self._hn, words, terminal)
         user = pwd.getpwuid(os.geteuid()).pw_name
         text = text.replace(str(self.scene.state), "/the/state/of/hn").replace(user, "root")
+        text = re.sub(rf'(Submit Host +: |"submit_host": "){re.escape(gethostname())}', r"\1thehead", text)
         return f"$ hn {' '.join(words)}\n{text}exit status {status}\n"
 
     def _hn(self, words: Sequence[str], terminal: bool) -> tuple[int, str]:

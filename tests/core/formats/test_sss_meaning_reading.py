@@ -11,7 +11,7 @@ from headnode.core.formats.dialects import read
 from headnode.core.formats.fidelity import Awareness, Kind
 from headnode.core.formats.sss import read_document
 from headnode.core.formats.sss.conditions import Condition
-from headnode.core.formats.sss.meaning import Link, Meant, jobs_in
+from headnode.core.formats.sss.meaning import Asker, Link, Meant, jobs_in
 from headnode.core.formats.sss.meaning.options import MOST_OPTIONS
 from headnode.core.launching.recipe import argv_of
 from headnode.core.model.checks import check_runnable
@@ -171,7 +171,7 @@ def test_alternatives_that_differ_in_who_asks_are_told() -> None:
         '<User conj="Or" group="1">b</User><Project group="-1">q</Project>'
     )
     assert (job(text).run_as, job(text).project, job(text).alternatives) == ("a", "p", ())
-    assert [what for what in told(text, Kind.APPROXIMATED) if "who asks" in what]
+    assert [what for what in told(text, Kind.APPROXIMATED) if "User b and Project q" in what]
 
 
 def test_more_processors_than_any_cluster_has_are_refused() -> None:
@@ -678,8 +678,8 @@ def test_a_job_may_be_interactive_and_a_task_alone_may_not() -> None:
 
 def test_a_job_for_another_machine_is_refused() -> None:
     with pytest.raises(BadRequest, match="Machine 'Colony': the job is for that one"):
-        meant("<Machine>Colony</Machine>", machine="here")
-    assert meant("<Machine>Colony</Machine>", machine="colony").jobs
+        meant("<Machine>Colony</Machine>", asker=Asker("here"))
+    assert meant("<Machine>Colony</Machine>", asker=Asker("colony")).jobs
 
 
 def test_what_became_of_the_job_elsewhere_is_no_input_but_told() -> None:

@@ -56,7 +56,7 @@ async def check_job(desk: Desk, by: User, wish: w.SubmitWish) -> Object:
     """
     if wish.job is not None:
         return {"report": [], **await _foretold(desk, by, _made_before(desk, by, wish, wish.job))}
-    described = await with_parents(desk, by, await read_jobs(desk, wish))
+    described = await with_parents(desk, by, await read_jobs(desk, by, wish))
     report = {"report": report_json(described.report)}
     candidates = _candidates(desk, by, described, written=wish.jobfile is not None)
     if len(candidates) == 1:

@@ -14,11 +14,12 @@ from headnode.core.formats.terms import read_terms
 from headnode.core.model.bounds import JOBS, TASKS, TASKS_OF_FILE, Bound
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.task import TaskSpec
+from headnode.core.model.user import User
 
 LARGE = 16_384  # characters of job files that are read beside the event loop
 
 
-async def read_jobs(desk: Desk, wish: CreateWish) -> Described:
+async def read_jobs(desk: Desk, by: User, wish: CreateWish) -> Described:
     """Return the descriptions that a client means: a job file, changed and added to by options.
 
     A job that is for a cluster of another name is refused.
@@ -30,9 +31,9 @@ async def read_jobs(desk: Desk, wish: CreateWish) -> Described:
         described = Described([read_terms(wish.terms, wish.tasks, None, now=now)], (), ())
     elif len(wish.jobfile) + sum(map(len, wish.files.values())) > LARGE:
         async with desk.reading:  # reading takes many times the memory of the text
-            described = await asyncio.to_thread(_read_file, wish.jobfile, wish, site.name)
+            described = await asyncio.to_thread(_read_file, wish.jobfile, wish, site.name, by.name)
     else:
-        described = _read_file(wish.jobfile, wish, site.name)
+        described = _read_file(wish.jobfile, wish, site.name, by.name)
     bound = TASKS if wish.jobfile is None else TASKS_OF_FILE
     refuse_crowd(sum(len(spec.tasks) for spec in described.specs), len(described.specs), bound)
     if wish.jobfile is not None and (wish.terms or wish.tasks):
@@ -75,7 +76,7 @@ async def tasks_in(text: str) -> tuple[TaskSpec, ...]:
     return reading.only_job().tasks
 
 
-def _read_file(text: str, wish: CreateWish, machine: str) -> Described:
+def _read_file(text: str, wish: CreateWish, machine: str, user: str) -> Described:
     from headnode.core.formats import dialects  # a head that reads no job files does without
 
     how = dialects.How(
@@ -85,6 +86,7 @@ def _read_file(text: str, wish: CreateWish, machine: str) -> Described:
         language=dialects.dialect_named(wish.dialect).language if wish.dialect else None,
         files={name: said.encode() for name, said in wish.files.items()},
         machine=machine,
+        user=user,
     )
     reading = dialects.read(text, how)
     if not reading.jobs:

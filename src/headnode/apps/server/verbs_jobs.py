@@ -38,7 +38,7 @@ Object = dict[str, Any]
 
 async def create_job(desk: Desk, by: User, wish: w.CreateWish) -> Object:
     """Make a job in state configuring, or all of a job file."""
-    described = await with_parents(desk, by, await read_jobs(desk, wish))
+    described = await with_parents(desk, by, await read_jobs(desk, by, wish))
     return _made(by, await create_all(desk, by, described, submit=False), described)
 
 
@@ -58,7 +58,7 @@ async def submit_job(desk: Desk, by: User, wish: w.SubmitWish) -> Object:
     """Put a job into the queue: one that was created, or a new one, or all of a job file."""
     if wish.job is not None:
         return await _submit_created(desk, by, wish, wish.job)
-    described = await with_parents(desk, by, await read_jobs(desk, wish))
+    described = await with_parents(desk, by, await read_jobs(desk, by, wish))
     refuse_unfit_now(desk, by, *described.specs)
     ids = await create_all(desk, by, described, submit=True)
     await desk.passage.wait(ids)

@@ -21,7 +21,8 @@ class How(msgspec.Struct, frozen=True, kw_only=True):
 
     `language` None recognises it.  `strict` also refuses what the tables of CCS have no room for, in XML of
     its family; `lenient` mends what is damaged beyond doubt, in SSS and grid; what one of them does not
-    apply to is read the same with and without.  `files` holds the files that a grid job names.
+    apply to is read the same with and without.  `files` holds the files that a grid job names.  `machine`
+    and `user` are the cluster where the jobs are submitted, and who does; empty when they are not.
     """
 
     awareness: Awareness = Awareness.WARN
@@ -30,6 +31,7 @@ class How(msgspec.Struct, frozen=True, kw_only=True):
     lenient: bool = False
     files: Mapping[str, bytes] = {}
     machine: str = ""
+    user: str = ""
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -104,7 +106,8 @@ def _sss(data: bytes | str, how: How) -> Reading:
 
     document, found = sss.read_document(data, awareness=how.awareness, lenient=how.lenient)
     try:
-        meant = meaning.jobs_in(document, found, awareness=how.awareness, machine=how.machine)
+        asker = meaning.Asker(how.machine, how.user)
+        meant = meaning.jobs_in(document, found, awareness=how.awareness, asker=asker)
     except BadRequest as wrong:
         raise sss.locate(data, wrong) from wrong
     return Reading(sss_dialect(document), meant.jobs, meant.report, meant.links, _strictest(document))

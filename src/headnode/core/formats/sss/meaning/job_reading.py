@@ -10,6 +10,7 @@ from headnode.core.formats.fidelity import Awareness, Kind
 from headnode.core.formats.sss.conditions import Extension, Limit
 from headnode.core.formats.sss.inheritance import EffectiveJob, EffectiveTaskGroup
 from headnode.core.formats.sss.job_object import Job
+from headnode.core.formats.sss.meaning.choosing import Asker
 from headnode.core.formats.sss.meaning.findings import Findings
 from headnode.core.formats.sss.meaning.groups import grouped
 from headnode.core.formats.sss.meaning.keeping import extensions_of, named
@@ -48,11 +49,11 @@ class GroupSays(NamedTuple):
 
 
 class DocumentSays(NamedTuple):
-    """What all jobs of a document have: its dialect, the bodies of its Files, the cluster's name if known."""
+    """What all jobs of a document have: its dialect, the bodies of its Files, and who submits it where."""
 
     dialect: str
     scripts: Mapping[str, str]
-    machine: str
+    asker: Asker
 
 
 class JobReader:
@@ -76,8 +77,9 @@ class JobReader:
         for named_parent in waits.named:
             what = f"Dependency: the cluster looks up the job with {named_parent}, or refuses this one"
             self._findings.add(Kind.TRANSLATED, self._where, what)
-        taken = take(Asking(job, Place.JOB, self._where, self._policy, self._findings))
-        _check_machine(taken.wishes.machine, document.machine, self._where)
+        asker = document.asker
+        taken = take(Asking(job, Place.JOB, self._where, self._policy, self._findings, asker))
+        _check_machine(taken.wishes.machine, asker.machine, self._where)
         self._ways.append(taken.options)
         tasks = list(self._tasks(document.scripts))
         fields = self._asked(tasks) | self._told() | waits.fields
@@ -136,9 +138,6 @@ class JobReader:
     def _alternatives(self, meanings: Sequence[Meaning]) -> tuple[Alternative, ...]:
         found = [difference(meanings[0], other) for other in meanings[1:]]
         different = tuple(dict.fromkeys(one for one in found if one is not None))
-        if None in found:
-            what = "alternatives that differ in who asks, or for which queue, are not used"
-            self._findings.add(Kind.APPROXIMATED, self._where, what)
         if different:
             number = "1 alternative" if len(different) == 1 else f"{len(different)} alternatives"
             what = f"Requested: {number} to what it asks for at best"

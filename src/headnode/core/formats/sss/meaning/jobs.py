@@ -12,6 +12,7 @@ from headnode.core.formats.fidelity import Awareness, Kind, Report
 from headnode.core.formats.links import Link
 from headnode.core.formats.sss.inheritance import EffectiveJob, effective_job, effective_jobs
 from headnode.core.formats.sss.job_object import Document, Entry, Job, JobGroup, JobRef, Reference
+from headnode.core.formats.sss.meaning.choosing import NOBODY, Asker
 from headnode.core.formats.sss.meaning.findings import Findings
 from headnode.core.formats.sss.meaning.job_reading import DIALECTS, DocumentSays, GroupSays, JobReader
 from headnode.core.formats.sss.meaning.links import Siblings, siblings, waits_of
@@ -30,17 +31,17 @@ class Meant(msgspec.Struct, frozen=True):
 
 
 def jobs_in(
-    document: Document, report: Report = (), *, awareness: Awareness = Awareness.WARN, machine: str = ""
+    document: Document, report: Report = (), *, awareness: Awareness = Awareness.WARN, asker: Asker = NOBODY
 ) -> Meant:
     """Return the jobs of `document`; `report` is that of its reader, which comes first in the new one.
 
-    `awareness` is the policy of what names none itself.  `machine` is the cluster's name: a job that is for
-    another one is refused.
+    `awareness` is the policy of what names none itself.  A job that is for another cluster than that of
+    `asker` is refused.
     Raises:  BadRequest ``not-understood`` under awareness policy Reject, ``request`` when what is requested
              contradicts itself, ``too-many-alternatives``, ``groups``, ``machine``, ``interactive``,
              ``size``, ``too-many-instances``.
     """
-    reader = _Reader(document, document.awareness or awareness, machine)
+    reader = _Reader(document, document.awareness or awareness, asker)
     reader.document(document.entries)
     return Meant(tuple(reader.jobs), tuple(reader.links), (*report, *reader.findings.report()))
 
@@ -56,9 +57,9 @@ class _Part(NamedTuple):
 class _Reader:
     """Reads one document."""
 
-    def __init__(self, document: Document, policy: Awareness, machine: str) -> None:
+    def __init__(self, document: Document, policy: Awareness, asker: Asker) -> None:
         scripts = {file.id: file.body for file in document.files}
-        self._policy, self._says = policy, DocumentSays(DIALECTS[document.version], scripts, machine)
+        self._policy, self._says = policy, DocumentSays(DIALECTS[document.version], scripts, asker)
         self._everybody: list[Job] = []
         self._all: Siblings | None = None
         self.findings = Findings()

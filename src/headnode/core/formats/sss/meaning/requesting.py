@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from headnode.core.formats.fidelity import Awareness, Kind
 from headnode.core.formats.sss.consumables import Consumable
 from headnode.core.formats.sss.job_object import Scope
+from headnode.core.formats.sss.meaning.choosing import NOBODY, Asker, chosen, different, ways_here
 from headnode.core.formats.sss.meaning.findings import Findings
 from headnode.core.formats.sss.meaning.plain_wishes import plain_wishes
 from headnode.core.formats.sss.meaning.rows import Role, meaning_of
@@ -65,6 +66,7 @@ class Asking(msgspec.Struct, frozen=True):
     where: str
     policy: Awareness
     findings: Findings
+    asker: Asker = NOBODY
 
 
 def take(asking: Asking) -> Taken:
@@ -87,7 +89,8 @@ def take(asking: Asking) -> Taken:
 
 def _worked_out(asking: Asking, found: Asked) -> Taken:
     every = (*found.outside, *found.inside)
-    ways = ways_of(_without_amounts(asking, found, every))
+    every_way = ways_of(_without_amounts(asking, found, every))
+    ways, elsewhere = ways_here(every_way, asking.asker.machine)
     if not ways:
         raise BadRequest(
             code="request",
@@ -112,8 +115,23 @@ def _worked_out(asking: Asking, found: Asked) -> Taken:
         _tell_unsaid(asking, every, unsaid)
     if unused:
         _tell_others(asking, used[0][0], unused)
+    _tell_elsewhere(asking, elsewhere)
     names.update(_marked(asking, every))
-    return _taken(asking.scope, found, tuple(options.values()), names, whole=bool(unused))
+    left = _of_one_asker(asking, tuple(options.values()))
+    whole = bool(unused or elsewhere) or len(left) < len(options)
+    return _taken(asking.scope, found, left, names, whole=whole)
+
+
+def _of_one_asker(asking: Asking, options: tuple[Option, ...]) -> tuple[Option, ...]:
+    """Return the options that one job can have, and say which others are not used and why."""
+    wishes = [one.wishes for one in options]
+    numbers = chosen(wishes, asking.asker.user)
+    first = wishes[numbers[0]]
+    for number in sorted(set(range(len(options))) - set(numbers)):
+        other = " and ".join(different(first, wishes[number]))
+        what = f"alternative not used: {other}: a job has one user, project, queue, reservation and cluster"
+        asking.findings.add(Kind.APPROXIMATED, asking.where, what)
+    return tuple(options[number] for number in numbers)
 
 
 def _by_loss(
@@ -188,6 +206,13 @@ def _tell_others(asking: Asking, way: Alternative, others: Sequence[Alternative]
         more = len(others) - _SHOWN
         what = "1 more alternative is not used" if more == 1 else f"{more} more alternatives are not used"
         asking.findings.add(Kind.APPROXIMATED, asking.where, what)
+
+
+def _tell_elsewhere(asking: Asking, others: Sequence[Alternative]) -> None:
+    for one in others:
+        said = " and ".join(map(str, one.constraints))
+        what = f"alternative not used: {said}: this cluster is {asking.asker.machine!r}"
+        asking.findings.add(Kind.NOTE, asking.where, what)
 
 
 def _marked(asking: Asking, every: Sequence[Property]) -> Iterator[str]:
