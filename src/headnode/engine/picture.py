@@ -13,6 +13,7 @@ from headnode.core.model.node import NodeState
 from headnode.core.model.quantities import NEVER, Instant, JobId
 from headnode.core.scheduling.board import Amounts
 from headnode.core.scheduling.decision import Plan
+from headnode.core.scheduling.future import ReleaseCache
 from headnode.core.scheduling.need import held_of, memory_of
 from headnode.core.scheduling.node_view import Reserved
 from headnode.core.scheduling.terrain import Ground, Terrain
@@ -95,7 +96,7 @@ class Picture:
     def _forget(self, job: JobId) -> None:
         """Drop what the node table, which lives as long as the nodes, caches of a job that has ended."""
         if self._terrain is not None:
-            self._terrain.releases.pop(job, None)
+            self._terrain.cache.of(ReleaseCache).releases.pop(job, None)
 
     def _worth_a_look(self) -> list[JobId]:
         cluster = self.cluster

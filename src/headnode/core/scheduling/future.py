@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from headnode.core.model.job import UnitType
-from headnode.core.model.quantities import NEVER, Instant
+from headnode.core.model.quantities import NEVER, Instant, JobId
 from headnode.core.scheduling.board import Board, Piece
 from headnode.core.scheduling.need import Need, held_of, later, licence_wishes, licences_of, memory_of
 from headnode.core.scheduling.placement import fewest, fit
@@ -33,6 +33,14 @@ class Promise(NamedTuple):
     piece: Piece
 
 
+class ReleaseCache:
+    """The releases of running jobs, and all of them in order for the running jobs of a view."""
+
+    def __init__(self) -> None:
+        self.releases: dict[JobId, tuple[RunningJob, Release]] = {}
+        self.returning: tuple[Sequence[RunningJob], list[Release]] | None = None
+
+
 def release(at: Instant, job: int, piece: Piece) -> Release:
     """Return when a piece comes back."""
     return Release(at, sum(processors for _, processors in piece.fit), job, piece)
@@ -40,9 +48,10 @@ def release(at: Instant, job: int, piece: Piece) -> Release:
 
 def release_of(running: RunningJob, now: Instant, terrain: Terrain) -> Release:
     """Return when a running job's piece comes back; a job over its limit is expected to end at once."""
-    known = terrain.releases.get(running.job)
+    releases = terrain.cache.of(ReleaseCache).releases
+    known = releases.get(running.job)
     if known is None or known[0] is not running:
-        known = terrain.releases[running.job] = running, _worked_out(running, terrain)
+        known = releases[running.job] = running, _worked_out(running, terrain)
     found = known[1]
     return found if found.at >= now else found._replace(at=now)
 
@@ -68,11 +77,12 @@ def in_order(releases: Iterable[Release]) -> list[Release]:
 
 def releases_of(view: View, terrain: Terrain) -> list[Release]:
     """Return what running jobs give back, in order; the same list as long as the same jobs run."""
-    known = terrain.returning
+    cache = terrain.cache.of(ReleaseCache)
+    known = cache.returning
     if known is not None and known[0] is view.running and (not known[1] or known[1][0].at >= view.now):
         return known[1]
     found = in_order(release_of(job, view.now, terrain) for job in view.running)
-    terrain.returning = view.running, found
+    cache.returning = view.running, found
     return found
 
 

@@ -81,15 +81,29 @@ class Need(NamedTuple):
         return Piece(fit, self.exclusive, self.licences(fit), memory, held)
 
 
+class ResolvedCache:
+    """Resolved requests and parts of them, and whether requests fit on idle nodes (by licences in all)."""
+
+    def __init__(self) -> None:
+        self.needs: dict[JobRequest, Need] = {}
+        self.parts: dict[Part, PartNeed] = {}
+        self.runs: dict[tuple[JobRequest, tuple[tuple[str, int], ...]], bool] = {}
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.needs.clear()
+        self.parts.clear()
+        self.runs.clear()
+
+
 def need_of(request: JobRequest, terrain: Terrain) -> Need:
     """Work a request out; what was worked out for these nodes before is remembered."""
-    known = terrain.needs.get(request)
+    cache = terrain.cache.of(ResolvedCache)
+    known = cache.needs.get(request)
     if known is None:
-        if len(terrain.needs) >= MOST_REMEMBERED:
-            terrain.needs.clear()
-            terrain.part_needs.clear()
-            terrain.runs.clear()
-        known = terrain.needs[request] = _worked_out(request, terrain)
+        if len(cache.needs) >= MOST_REMEMBERED:
+            cache.clear()
+        known = cache.needs[request] = _worked_out(request, terrain)
     return known
 
 
@@ -157,9 +171,10 @@ def _lasting(need: Need, terrain: Terrain) -> Need:
 
 
 def _part_need(part: Part, terrain: Terrain) -> PartNeed:
-    known = terrain.part_needs.get(part)
+    parts = terrain.cache.of(ResolvedCache).parts
+    known = parts.get(part)
     if known is None:
-        known = terrain.part_needs[part] = _part_worked_out(part, terrain)
+        known = parts[part] = _part_worked_out(part, terrain)
     return known
 
 

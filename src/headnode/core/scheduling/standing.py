@@ -18,7 +18,7 @@ from headnode.core.scheduling.future import (
     release,
     releases_of,
 )
-from headnode.core.scheduling.need import Need, at_some_time
+from headnode.core.scheduling.need import Need, ResolvedCache, at_some_time
 from headnode.core.scheduling.placement import fewest, fit, part_shares, shares
 from headnode.core.scheduling.terrain import Order, Terrain
 from headnode.core.scheduling.view import View
@@ -61,6 +61,13 @@ class PassBefore(NamedTuple):
     releases: list[Release]
     head: Head
     refused: set[JobRequest]
+
+
+class PassMemory:
+    """How the last pass ended that left a blocked job with a promise."""
+
+    def __init__(self) -> None:
+        self.ended: PassBefore | None = None
 
 
 class Standing:
@@ -231,14 +238,15 @@ class Standing:
         head = self.heads.get("")
         if head is not None and head.promise is not None and len(self.heads) == 1:
             now, policy = self._view.now, self._policy
-            self._terrain.before = PassBefore(policy, now, self.board, self._releases(), head, refused)
+            ended = PassBefore(policy, now, self.board, self._releases(), head, refused)
+            self._terrain.cache.of(PassMemory).ended = ended
 
     def _releases(self) -> list[Release]:
         """Return what running jobs and those that were given something give back, in order."""
         return in_order([*self._running, *self._given]) if self._given else self._running
 
     def _recalled(self) -> PassBefore | None:
-        before = self._terrain.before
+        before = self._terrain.cache.of(PassMemory).ended
         if before is None or before.policy != self._policy or before.now > self._view.now:
             return None
         same = before.board.looks_like(self.board) and len(before.releases) == len(self._running)
@@ -247,10 +255,11 @@ class Standing:
     def can_run(self, wish: Wish) -> bool:
         """Return whether the wish would fit on the open nodes if nothing ran there."""
         in_all = tuple([(feature, total) for feature, (total, _) in self._view.licences.items()])
-        known = self._terrain.runs.get((wish.asks, in_all))
+        runs = self._terrain.cache.of(ResolvedCache).runs
+        known = runs.get((wish.asks, in_all))
         if known is None:
             known = fit(fewest(at_some_time(wish.need, self._terrain)), self._at_last) is not None
-            self._terrain.runs[wish.asks, in_all] = known
+            runs[wish.asks, in_all] = known
         return known
 
     def in_time(self, wish: Wish) -> bool:

@@ -1,13 +1,12 @@
 """The nodes of a view, numbered, with everything about them that a pass does not change."""
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, TypeVar
 
 from headnode.core.model.job import JobRequest, NodeGroupOp, OrderKey, Part, UnitType
 from headnode.core.model.node import NodeFacts, NodeState
-from headnode.core.model.quantities import JobId
 from headnode.core.scheduling.node_view import NodeView
 from headnode.core.scheduling.reserved_times import (
     Access,
@@ -26,16 +25,29 @@ from headnode.core.scheduling.suitability import (
     rules_of,
 )
 
-if TYPE_CHECKING:
-    from headnode.core.scheduling.future import Release
-    from headnode.core.scheduling.need import Need, PartNeed
-    from headnode.core.scheduling.standing import PassBefore
-    from headnode.core.scheduling.view import RunningJob
-
 _MOST_SERVING = 10_000  # of what parts ask of nodes, for one terrain
 
 Order = tuple[int, ...]
 """Numbers of nodes in the order in which they are taken."""
+
+Cached = TypeVar("Cached")
+
+
+class PassCache:
+    """What passes have worked out on the same nodes: one object of each class that is asked for.
+
+    It only saves work: a pass with an empty cache makes the same plan.
+    """
+
+    def __init__(self) -> None:
+        self._by_class: dict[type[object], object] = {}
+
+    def of(self, cached: type[Cached]) -> Cached:
+        """Return the object of this class; it is made, without arguments, when first asked for."""
+        known = self._by_class.get(cached)
+        if not isinstance(known, cached):
+            known = self._by_class[cached] = cached()
+        return known
 
 
 class Terrain:
@@ -45,8 +57,7 @@ class Terrain:
     who are over by then: of `open_for` seconds from the view's now, infinite where nobody closes it.
     `reserved` are the times that each is kept for some; whoever asks what is `reopened` asks for no time.
     Cost:  O(nodes) to make; candidates are worked out once for each kind of rules.  What others work out
-    on these nodes is remembered with them: `needs`, whether these ever run (by licences in all),
-    `releases`, `returning` (these in order), and how the pass `before` ended.
+    on these nodes is remembered with them, in `cache`.
     """
 
     def __init__(self, nodes: Mapping[str, NodeView], *, reopened: bool = False) -> None:
@@ -73,12 +84,7 @@ class Terrain:
         self._alternatives: dict[Rules, tuple[Order, ...]] = {}
         self._rules: dict[Rules, int] = {}
         self._serving: dict[tuple[object, ...], Serving] = {}
-        self.needs: dict[JobRequest, Need] = {}
-        self.part_needs: dict[Part, PartNeed] = {}
-        self.releases: dict[JobId, tuple[RunningJob, Release]] = {}
-        self.runs: dict[tuple[JobRequest, tuple[tuple[str, int], ...]], bool] = {}
-        self.returning: tuple[Sequence[RunningJob], list[Release]] | None = None
-        self.before: PassBefore | None = None
+        self.cache = PassCache()
 
     def _grouped(self) -> tuple[list[Order], list[int]]:
         """Return the open nodes that are equal but for their names, by name; and the group of each, or -1."""
