@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Mapping
 from math import inf
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from headnode.core.model.job import JobRequest, NodeGroupOp, OrderKey, Part, UnitType
 from headnode.core.model.node import NodeFacts, NodeState
@@ -40,12 +40,12 @@ class PassCache:
     """
 
     def __init__(self) -> None:
-        self._by_class: dict[type[object], object] = {}
+        self._by_class: dict[type[object], Any] = {}
 
     def of(self, cached: type[Cached]) -> Cached:
         """Return the object of this class; it is made, without arguments, when first asked for."""
-        known = self._by_class.get(cached)
-        if not isinstance(known, cached):
+        known: Cached | None = self._by_class.get(cached)
+        if known is None:
             known = self._by_class[cached] = cached()
         return known
 
