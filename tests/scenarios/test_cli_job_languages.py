@@ -240,6 +240,24 @@ def test_the_files_that_a_grid_job_names_are_read_beside_it(state: Path, tmp_pat
     assert said.returncode == 2
 
 
+def test_values_are_put_in_for_the_names_of_a_grid_file(state: Path, tmp_path: Path) -> None:
+    file = tmp_path / "hello.json"
+    file.write_text('{"version": 2, "executable": "/bin/echo", "arguments": ["to", "{who}", "{where}"]}')
+    sets = ("--set", "who=ada", "--set", "where=a place")
+    ran = hn("job", "submit", "--wait", *sets, str(file), state=state)
+    assert "to ada a place\n" in ran.stdout, ran
+    for command in (("job", "submit"), ("job", "new"), ("check",), ("convert", "--to", "sss")):
+        no = hn(*command, "--set", "who=ada", str(file), state=state)
+        assert no.returncode, no
+        assert "{where} has no value" in no.stderr + no.stdout, no
+        wrong = hn(*command, "--set", "1=2", str(file), state=state)
+        assert "--set '1=2' gives no name a value" in wrong.stderr, wrong
+    assert "ada" in hn("convert", "--to", "sss", *sets, str(file), state=state).stdout
+    other = tmp_path / "job.toml"
+    other.write_text('command = "true"\n')
+    assert "only grid job files" in hn("job", "submit", *sets, str(other), state=state).stderr
+
+
 def test_a_job_file_is_told_from_a_program(state: Path, tmp_path: Path) -> None:
     program = tmp_path / "run.js"
     program.write_text("#!/bin/sh\necho ran\n")

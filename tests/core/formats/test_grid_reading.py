@@ -442,20 +442,34 @@ def test_meta_is_kept_whatever_is_in_it() -> None:
     assert json.loads(spec.extensions["meta"]) == other
 
 
-def test_values_are_put_in_for_names_and_other_names_stay() -> None:
+def test_values_are_put_in_for_names() -> None:
     keys = {
         "executable": "/opt/{version}/run",
-        "arguments": ["{case}", "{unknown}"],
+        "arguments": ["{case}", "{1} {print $1} {}"],
         "environment": {"{case}": "{case}"},
         "input_files": {"{case}.txt": "in/{case}"},
     }
     text = job(task("a", **keys), default_storage_base="{base}/")
     options = {"variables": {"case": "7", "base": "gsiftp://h/d", "version": "2"}}
     spec = read(text, **options)
-    assert spec.tasks[0].command == "/opt/2/run 7 '{unknown}'"
+    assert spec.tasks[0].command == "/opt/2/run 7 '{1} {print $1} {}'"
     assert spec.tasks[0].environment == {"{CASE}": "7"}
     assert [(one.local, one.url) for one in transfers_of(spec)] == [("7.txt", "gsiftp://h/d/in/7")]
-    assert "note task 'a': {unknown} stays as it is: it was given no value" in said(text, **options)
+
+
+def test_a_name_without_a_value_is_refused_when_values_are_given_and_stays_when_none_are() -> None:
+    text = job(task("a", arguments=["{who}", "{print}"]))
+    no = refusal(text, variables={"who": "ada"})
+    assert (no.code, "task 'a': {print} has no value" in no.what) == ("no-value", True)
+    assert "--set print=VALUE" in no.fix
+    kept = read(text, variables={"who": "ada", "print": "{print}"})
+    assert kept.tasks[0].command.endswith(" ada '{print}'")
+    assert read(text).tasks[0].command.endswith(" '{who}' '{print}'")
+    assert "note task 'a': {who} stays as it is; to put in a value: --set who=VALUE" in said(text)
+    filed = job({"id": "a", "filename": "t.js"})
+    files = {"t.js": b'{"version": 2, "executable": "/bin/{what}"}'}
+    assert read(filed, files=files, variables={"what": "date"}).tasks[0].command == "/bin/date"
+    assert refusal(filed, files=files, variables={"who": "x"}).what.startswith("file 't.js', line 1")
 
 
 def test_a_definition_may_lie_in_a_file_of_its_own() -> None:

@@ -1,6 +1,7 @@
 """Reads a job file as the user, in any encoding, as the text the head wants, with the files it names."""
 
 import os
+import re
 import sys
 
 from headnode.adapters.files.opening import directory_of, open_below, open_named
@@ -18,10 +19,12 @@ HOW_TO_READ = (
     Option("from", "LANGUAGE", "Read the file as this job language, if it is detected wrongly"),
     Option("lenient", "", "Repair unambiguous damage in SSS and grid files, and report it"),
     Option("strict", "", "Refuse values beyond the documented limits of CCS, in its XML files"),
+    Option("set", "NAME=VALUE", "In a grid file, replace {NAME} with VALUE", repeats=True),
 )
 """Options of every command that reads job files."""
 
 STANDARD_INPUT = "-"
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 LARGEST = 12 * 1024 * 1024  # bytes; as JSON it must still fit into one request
 _SUFFIXES = (".xml", ".toml", ".json", ".js")
@@ -75,7 +78,23 @@ def described_by(asked: "Asked", path: str) -> "dict[str, Any]":
         "dialect": asked.text("from"),
         "lenient": asked.flag("lenient") or None,
         "strict": asked.flag("strict") or None,
+        "values": values_given(asked) or None,
     }
+
+
+def values_given(asked: "Asked") -> "dict[str, str]":
+    """Return the values for names in a grid file that were given with --set.
+
+    Raises:  BadRequest ``usage``.
+    """
+    values: dict[str, str] = {}
+    for text in asked.options.get("set", ()):
+        name, equals, value = text.partition("=")
+        if not equals or not _NAME.fullmatch(name):
+            raise usage(f"--set {text!r} gives no name a value", "write --set who=ada, for {who} in the file")
+        if values.setdefault(name, value) != value:
+            raise usage(f"--set gives {name!r} two values", "give one")
+    return values
 
 
 def read_bytes(path: str) -> bytes:

@@ -85,6 +85,7 @@ def _read_file(text: str, wish: CreateWish, machine: str, user: str) -> Describe
         lenient=wish.lenient,
         language=dialects.dialect_named(wish.dialect).language if wish.dialect else None,
         files={name: said.encode() for name, said in wish.files.items()},
+        values=wish.values,
         machine=machine,
         user=user,
     )

@@ -31,10 +31,14 @@ class JobWish(Wish, frozen=True):
 
 
 class CreateWish(Wish, frozen=True):
-    """create_job.  `files` are those that the job file names, `dialect` what it is read as."""
+    """create_job.  `files` are those that the job file names, `values` what is put in for names in it.
+
+    `dialect`: what it is read as.
+    """
 
     jobfile: str | None = None
     files: dict[str, str] = {}
+    values: dict[str, str] = {}
     dialect: Name | None = None
     lenient: bool = False
     terms: dict[str, Any] = {}

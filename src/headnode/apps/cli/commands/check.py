@@ -1,7 +1,7 @@
 """``hn check``: is this job file right?  Reads it here; no head is needed."""
 
 from headnode.apps.cli.command import Command
-from headnode.apps.cli.job_files import HOW_TO_READ
+from headnode.apps.cli.job_files import HOW_TO_READ, values_given
 from headnode.apps.cli.options import Option, usage
 
 TYPE_CHECKING = False
@@ -47,6 +47,7 @@ def how_asked(asked: "Asked") -> "How":
         language=dialect_named(named).language if named is not None else None,
         strict=asked.flag("strict"),
         lenient=asked.flag("lenient"),
+        values=values_given(asked),
     )
 
 

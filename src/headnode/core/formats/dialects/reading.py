@@ -21,7 +21,8 @@ class How(msgspec.Struct, frozen=True, kw_only=True):
 
     `language` None recognises it.  `strict` also refuses what the tables of CCS have no room for, in XML of
     its family; `lenient` mends what is damaged beyond doubt, in SSS and grid; what one of them does not
-    apply to is read the same with and without.  `files` holds the files that a grid job names.  `machine`
+    apply to is read the same with and without.  `files` holds the files that a grid job names, `values` what
+    is put in for ``{name}`` there; given for another language, they are refused.  `machine`
     and `user` are the cluster where the jobs are submitted, and who does; empty when they are not.
     """
 
@@ -30,6 +31,7 @@ class How(msgspec.Struct, frozen=True, kw_only=True):
     strict: bool = False
     lenient: bool = False
     files: Mapping[str, bytes] = {}
+    values: Mapping[str, str] = {}
     machine: str = ""
     user: str = ""
 
@@ -64,9 +66,16 @@ def read(data: bytes | str, how: How = _AS_USUAL) -> Reading:
     """Read a job file; say what became of everything in it.
 
     Raises:  BadRequest with line and column: ``not-a-job-file``, what the reader of the language refuses,
-             and ``not-understood`` under awareness policy Reject.
+             ``no-names`` for values in a language without names, and ``not-understood`` under awareness
+             policy Reject.
     """
     language = how.language or language_of(data)
+    if how.values and language is not Language.GRID:
+        raise BadRequest(
+            code="no-names",
+            what=f"values were given for {', '.join(how.values)}; only grid job files have such names",
+            fix="leave --set out",
+        )
     return _READERS[language](data, how)
 
 
@@ -129,7 +138,9 @@ def sss_dialect(document: "Document") -> str:
 def _grid(data: bytes | str, how: How) -> Reading:
     from headnode.core.formats import grid
 
-    options = grid.Options(awareness=how.awareness, lenient=how.lenient, files=how.files)
+    options = grid.Options(
+        awareness=how.awareness, lenient=how.lenient, files=how.files, variables=how.values
+    )
     spec, report = grid.read_job(data, options)
     return Reading(spec.dialect, (spec,), report)
 

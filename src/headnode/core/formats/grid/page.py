@@ -1,5 +1,6 @@
 """A JSON text that is read: what is found in it, and what is wrong with it, each with its place."""
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
@@ -22,6 +23,10 @@ class Page:
         for step in self._below:
             value = value[step]
         return value
+
+    def says(self, pattern: re.Pattern[str]) -> bool:
+        """Return whether the text as it is written has a match of `pattern`."""
+        return pattern.search(self._text.text) is not None
 
     def inside(self, *steps: str) -> "Page":
         """Return the same text, where what is read begins further inside."""

@@ -31,7 +31,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """How to read.
 
     `lenient` reads what is wrong but beyond doubt, and reports it: the keys of a definition in the task
-    itself, and a key that looks much like a right one.  `variables` are put in for ``{name}``.  `files` holds
+    itself, and a key that looks much like a right one.  `variables` are put in for ``{name}``: each name
+    must have a value if there are any.  `files` holds
     what the filenames of tasks refer to, which lies beside the job's own file.
     """
 
@@ -50,8 +51,8 @@ def read_job(data: bytes | str, options: Options = _AS_PUBLISHED) -> tuple[JobSp
 
     Raises:  BadRequest with line and column: as `read_json`, then ``not-a-job``, ``unknown-key``,
              ``missing-key``, ``value``, ``given-twice``, ``id-twice``, ``unknown-task``,
-             ``dependency-circle``, ``no-file``, ``storage-base``; ``no-storage-base`` as the Pilot service;
-             and ``not-understood`` under awareness policy Reject.
+             ``dependency-circle``, ``no-file``, ``no-value``, ``storage-base``;
+             ``no-storage-base`` as the Pilot service; and ``not-understood`` under awareness policy Reject.
     Cost:    O(size); about 10 us for a task.
     """
     findings = Findings()

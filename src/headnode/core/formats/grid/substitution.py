@@ -1,6 +1,7 @@
 """``{name}`` in a description becomes the value of the name.
 
-Source: the Pilot command line, which replaced names it was given, and left others as they are.
+Source: the Pilot command line, which replaced the names that it was given.  It left others as they were, to
+fail on the node; here they are refused, unless no values are given at all: braces are no names then.
 """
 
 import re
@@ -18,21 +19,25 @@ Found = dict[str, Any]
 
 
 class Substitution:
-    """Puts values in for names, wherever the tables allow it.  Without names nothing is replaced."""
+    """Puts values in for names, wherever the tables allow it.  Without values nothing is replaced."""
 
     def __init__(self, page: Page, findings: Findings, variables: Mapping[str, str]) -> None:
         self._page, self._findings, self._variables = page, findings, variables
+        self._looks = bool(variables) or page.says(_NAME)
 
     def job(self, job: Found) -> Found:
-        """Return the job with values for names in it and in the definitions that are written in it."""
-        if not self._variables:
+        """Return the job with values for names in it and in the definitions that are written in it.
+
+        Raises:  BadRequest ``no-value`` for a name without one, when there are values; ``given-twice``.
+        """
+        if not self._looks:
             return job
         tasks = [self._item(item, number) for number, item in enumerate(job["tasks"])]
         return self._object(job, JOB_ROWS, "job", ()) | {"tasks": tasks}
 
     def task(self, task: Found, whose: str, path: Path = ()) -> Found:
-        """Return a task definition with values for names."""
-        return self._object(task, TASK_ROWS, whose, path) if self._variables else task
+        """Return a task definition with values for names; raises as `job`."""
+        return self._object(task, TASK_ROWS, whose, path) if self._looks else task
 
     def _item(self, item: Found, number: int) -> Found:
         if "definition" not in item:
@@ -72,9 +77,14 @@ class Substitution:
 
     def _text(self, text: str, whose: str, path: Path) -> str:
         def value_of(name: re.Match[str]) -> str:
-            if name[1] not in self._variables:
-                what = f"{name[0]} stays as it is: it was given no value"
-                self._findings.add(self._page, Kind.NOTE, whose, what, path)
-            return self._variables.get(name[1], name[0])
+            if name[1] in self._variables:
+                return self._variables[name[1]]
+            if self._variables:
+                what = f"{whose}: {name[0]} has no value"
+                fix = f"add --set {name[1]}=VALUE; to keep the braces: --set {name[1]}='{name[0]}'"
+                self._page.refuse(path, "no-value", what, fix)
+            what = f"{name[0]} stays as it is; to put in a value: --set {name[1]}=VALUE"
+            self._findings.add(self._page, Kind.NOTE, whose, what, path)
+            return name[0]
 
         return _NAME.sub(value_of, text) if "{" in text else text
