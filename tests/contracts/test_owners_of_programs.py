@@ -70,7 +70,7 @@ def test_no_program_is_run_that_others_may_write(folder: Path, mode: int, who: s
 def test_no_program_is_run_from_a_directory_that_others_may_write(folder: Path) -> None:
     path = program(folder / "open" / "bin" / "prolog")
     (folder / "open").chmod(0o777)
-    assert f"{str(folder / 'open')!r} may be changed by everybody" in why_not_run([str(path)])
+    assert f"{str(folder / 'open')!r} can be changed by everybody" in why_not_run([str(path)])
     (folder / "open").chmod(0o1777)  # as /tmp: nobody can replace what is another's
     assert why_not_run([str(path)]) == ""
 

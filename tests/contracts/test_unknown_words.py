@@ -1,8 +1,10 @@
 """A reader that meets an event, record or message of a newer version stops before it writes anything."""
 
 import asyncio
+import contextlib
 import logging
 from pathlib import Path
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -12,14 +14,20 @@ from headnode.adapters.clock.virtual import VirtualClock
 from headnode.adapters.journal.event_table import checksum
 from headnode.adapters.journal.sqlite import SqliteJournal
 from headnode.adapters.nodes import messages as m
-from headnode.adapters.nodes.framing import frame
+from headnode.adapters.nodes.framing import frame, read_frame
+from headnode.adapters.nodes.plausible import Nonsense, read_message
 from headnode.adapters.processes.job_journal import Header, UnknownRecordError, Writer, read
 from headnode.apps.agent.head_link import HeadLink, LocalSocket
-from headnode.core.lifecycle.cluster import Cluster
-from headnode.core.lifecycle.events import ParameterSet, encode
+from headnode.core.lifecycle.cluster import Cluster, Snapshot
+from headnode.core.lifecycle.events import Event, ParameterSet, encode
+from headnode.core.lifecycle.records import JobRecord
+from headnode.core.lifecycle.states import JobState
 from headnode.core.model.errors import Unavailable
+from headnode.core.model.job import JobSpec
 from headnode.core.model.node import NodeFacts
-from headnode.core.model.quantities import Instant
+from headnode.core.model.quantities import Instant, JobId, Priority, Seconds
+from headnode.core.model.task import TaskSpec
+from headnode.core.model.template import JobTemplate
 from headnode.engine.engine import Engine
 from headnode.engine.recovery import save
 from headnode.testing.in_process import InProcessNodes
@@ -83,6 +91,82 @@ def test_a_head_names_what_it_does_not_know_and_the_version_needed_and_writes_no
     assert path.read_bytes() == before
 
 
+def with_unknown(value: object, *path: str | int) -> Any:
+    """Return the value as plain data with a field `teleported` in the table at this path."""
+    data = msgspec.to_builtins(value)
+    at = data
+    for step in path:
+        at = at[step]
+    at["teleported"] = True
+    return data
+
+
+def packed(value: object, *path: str | int) -> bytes:
+    return msgspec.msgpack.encode(with_unknown(value, *path))
+
+
+JOB = JobSpec(tasks=(TaskSpec(command="true"),))
+NODE = NodeFacts(name="n", processors=1, memory=1)
+PROTO = {"at": 2.0, "job": 1}
+NEWER_INSIDE = {
+    "JobSpec": {"type": "JobCreated", "owner": "u", "uid": 1, "gid": 1, "spec": packed(JOB), **PROTO},
+    "TaskSpec": {
+        "type": "JobCreated",
+        "owner": "u",
+        "uid": 1,
+        "gid": 1,
+        "spec": packed(JOB, "tasks", 0),
+        **PROTO,
+    },
+    "JobModified": {"type": "JobModified", "spec": packed(JOB, "tasks", 0), **PROTO},
+    "JobTemplate": {"type": "TemplateSet", "at": 2.0, "template": packed(JobTemplate(name="t"))},
+    "NodeFacts": {"type": "NodeRegistered", "at": 2.0, "facts": with_unknown(NODE)},
+}
+
+
+@pytest.mark.parametrize("event", NEWER_INSIDE.values(), ids=NEWER_INSIDE.keys())
+def test_a_head_names_an_unknown_field_inside_a_description_and_writes_nothing(
+    tmp_path: Path, event: dict[str, object]
+) -> None:
+    path = tmp_path / "journal.db"
+    before = journal_of_a_newer_head(path, msgspec.msgpack.encode(event), None)
+    with pytest.raises(Unavailable) as refused, contextlib.closing(SqliteJournal(path)) as journal:
+        Engine(journal, VirtualClock(Instant(5.0)), {}, InProcessNodes())
+    assert refused.value.code == "journal-unknown"
+    assert "event 2 " in refused.value.what
+    assert "`teleported`" in refused.value.what
+    assert f"start Headnode {NEWER}" in refused.value.fix
+    assert path.read_bytes() == before
+
+
+def test_a_head_names_an_unknown_field_of_a_job_in_a_snapshot_and_writes_nothing(tmp_path: Path) -> None:
+    spec = packed(JOB, "tasks", 0)
+    record = JobRecord(JobId(1), "u", 1, 1, spec, JobState.CONFIGURING, Priority(2000), Instant(1.0))
+    snapshot = msgspec.msgpack.encode(Snapshot(jobs=[record], next_job=2))
+    path = tmp_path / "journal.db"
+    before = journal_of_a_newer_head(path, None, snapshot)
+    with pytest.raises(Unavailable) as refused, contextlib.closing(SqliteJournal(path)) as journal:
+        Engine(journal, VirtualClock(Instant(5.0)), {}, InProcessNodes())
+    assert [word in refused.value.what for word in ("snapshot after event 1 ", "`teleported`")] == [True] * 2
+    assert (refused.value.code, path.read_bytes()) == ("journal-unknown", before)
+
+
+def test_every_encoded_part_of_an_event_is_checked_before_the_head_starts() -> None:
+    parts = {
+        (kind.__name__, field.name)
+        for kind in get_args(Event)
+        for field in msgspec.structs.fields(kind)
+        if field.type is bytes
+    }
+    assert parts == {
+        ("JobCreated", "spec"),
+        ("JobModified", "spec"),
+        ("JobValidated", "spec"),
+        ("JobRevived", "record"),
+        ("TemplateSet", "template"),
+    }
+
+
 @pytest.mark.parametrize(
     "record", [["teleported", 1], ["started", 1, 1, 1, 2.0, "beam"], ["ended", 1, 2], {"queued": 1}]
 )
@@ -93,6 +177,10 @@ def test_an_agent_names_a_record_of_its_jobs_that_it_does_not_know(tmp_path: Pat
     with pytest.raises(UnknownRecordError, match="does not know"):
         read(path)
     assert path.read_bytes() == before
+
+
+WELCOME = msgspec.to_builtins(m.Welcome(cluster="c", heartbeat=Seconds(1.0), grace=Seconds(1.0)))
+OPEN_JOB = {"type": "OpenJob", "job": 1, "owner": "u", "uid": 1, "gid": 1, "allocation": [], "deadline": 9.0}
 
 
 class Speaker:
@@ -118,18 +206,29 @@ class Speaker:
 
 
 @pytest.mark.parametrize(
-    "message", [{"type": "Teleport", "job": 1}, {"type": "Welcome", "cluster": 5}], ids=["message", "field"]
+    "message",
+    [
+        {"type": "Teleport", "job": 1},
+        {"type": "Welcome", "cluster": 5},
+        {**WELCOME, "teleported": True},
+        {**OPEN_JOB, "spec": packed(JOB, "tasks", 0)},
+    ],
+    ids=["message", "value", "field", "field of a task"],
 )
 def test_an_agent_does_nothing_about_a_message_that_it_does_not_know_and_says_so_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, message: dict[str, object]
 ) -> None:
     speaker, dialed = Speaker(), 0
 
-    async def head(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    heard: list[dict[str, str]] = []
+
+    async def head(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal dialed
-        dialed += 1
+        await read_frame(reader, 1000)
         writer.write(frame(msgspec.msgpack.encode(message)))
+        heard.append(msgspec.msgpack.decode(await read_frame(reader, 1000) or b""))
         writer.close()
+        dialed += 1
 
     async def run() -> None:
         server = await asyncio.start_unix_server(head, tmp_path / "nodes.sock")
@@ -146,3 +245,17 @@ def test_an_agent_does_nothing_about_a_message_that_it_does_not_know_and_says_so
     told = [record.getMessage() for record in caplog.records if "does not know" in record.getMessage()]
     assert len(told) == 1
     assert f"Headnode {__version__}" in told[0]
+    assert heard[0] == {"type": "NotUnderstood", "said": heard[0]["said"]}
+    assert heard[0]["said"] in told[0]
+
+
+@pytest.mark.parametrize("path", [("facts",), (), ("live", 0)], ids=["facts", "hello", "attempt"])
+def test_a_head_refuses_a_message_with_a_field_that_it_does_not_know(path: tuple[str | int, ...]) -> None:
+    hello = msgspec.to_builtins(
+        m.Hello(protocol=m.PROTOCOL, facts=NODE, live=(m.Live(JobId(1), 1, 1, 1, True),))
+    )
+    assert read_message(msgspec.msgpack.encode(hello), 5.0)
+    if path == ("live", 0):
+        hello["live"] = [[*hello["live"][0], "teleported"]]
+    with pytest.raises(Nonsense, match="it sent no valid message"):
+        read_message(packed(hello, *path) if path != ("live", 0) else msgspec.msgpack.encode(hello), 5.0)

@@ -38,7 +38,7 @@ def test_limits_and_sizes_of_an_alternative_are_held_to_the_same_rules() -> None
 
 def test_an_alternative_speaks_of_all_tasks_or_of_none() -> None:
     code, what = refusal(Alternative(tasks=(TaskAlternative(),)), tasks=(WIDE, SWEEP))
-    assert (code, what) == ("alternative-tasks", "alternative 1 says something of 1 tasks; the job has 2")
+    assert (code, what) == ("alternative-tasks", "alternative 1 describes 1 tasks; the job has 2")
 
 
 def test_a_job_has_not_endlessly_many_alternatives() -> None:

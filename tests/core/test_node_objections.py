@@ -67,5 +67,5 @@ def test_a_node_that_does_not_is_told_why(needs: NodeNeeds, why: str) -> None:
 
 def test_a_node_that_does_not_tell_what_it_is_serves_nobody_who_asks() -> None:
     assert objection(NodeNeeds(systems=("Linux",)), NodeFacts(name="n", processors=1)) == (
-        "does not tell its operating system"
+        "does not report its operating system"
     )

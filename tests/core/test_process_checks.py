@@ -55,7 +55,7 @@ def test_what_can_be_done_is_kept(spec: JobSpec) -> None:
         (JobSpec(resource_limits=(ResourceLimit("cpu", -1, 2),)), "resource-limit", "-1, is above"),
         (JobSpec(resource_limits=(ResourceLimit("cpu", -2),)), "resource-limit", "is -2"),
         (JobSpec(resource_limits=(ResourceLimit("cpu", None, 2**63),)), "resource-limit", "the hard limit"),
-        (JobSpec(resource_limits=(ResourceLimit("cpu"),)), "resource-limit", "limits nothing"),
+        (JobSpec(resource_limits=(ResourceLimit("cpu"),)), "resource-limit", "has no value"),
         (JobSpec(resource_limits=(ResourceLimit("cpu", 1),) * 2), "resource-limit", "2 limits 'cpu'"),
         (JobSpec(tasks=(three(resource_limits=(ResourceLimit("x", 1),)),)), "resource-limit", "task 1"),
         (JobSpec(tasks=(ONE, AFTER), together=True), "gang-dependency", "task 2 ('b') waits for 'a'"),

@@ -112,7 +112,7 @@ def test_a_chain_goes_as_far_as_it_is_let_and_is_undone_in_reverse_with_the_job_
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ('sed -i \'s/CommandLine="[^"]*"/CommandLine="rm"/\' "$1"; exit 1\n', "task 1 is not as it was"),
+        ('sed -i \'s/CommandLine="[^"]*"/CommandLine="rm"/\' "$1"; exit 1\n', "task 1 is not the same"),
         ("echo '<Job' > \"$1\"; exit 1\n", "created an invalid job"),
         ('rm "$1"; exit 1\n', "removed the job file"),
         ('sed -i \'s/MinCores="1" MaxCores="1" //\' "$1"; echo > "$1"; exit 1\n', "created an invalid job"),

@@ -106,7 +106,7 @@ def test_a_prolog_that_others_can_change_since_it_was_set_is_not_run(head: RealH
     head.until(lambda: any(node["state"] == "Drained" for node in head.ask("nodes")["nodes"]))
     head.ask("set_params", values={"PrologProgram": None})
     reasons = [drain["reason"] for node in head.ask("nodes")["nodes"] for drain in node["drains"]]
-    assert all(f"{str(prolog)!r} may be changed by everybody" in reason for reason in reasons)
+    assert all(f"{str(prolog)!r} can be changed by everybody" in reason for reason in reasons)
     for name in nodes:
         head.ask("resume_node", node=name)
     assert head.wait(job)["state"] == "Finished"

@@ -310,7 +310,7 @@ def test_filters_that_others_could_have_written_are_not_run_and_the_node_is_no_p
     (site.filters / "OnTaskStart.sh").chmod(0o777)
     site.open("touch ran", filters=str(site.filters))
     site.head.until(lambda: site.head.failed)
-    assert "OnTaskStart.sh' may be changed by " in site.head.failed[0].said
+    assert "OnTaskStart.sh' can be changed by " in site.head.failed[0].said
     site.head.say(m.HookHeard(JOB, "prolog"))
     site.close()
 

@@ -113,7 +113,7 @@ def test_what_is_no_plain_file_of_the_name_leads_nowhere(head: RealHead, folder:
         swap()
         shutil.chown(folder, USER)
         began = time.monotonic()
-        with pytest.raises(HeadnodeError, match="it is a link, a directory or a device, and no plain file"):
+        with pytest.raises(HeadnodeError, match="it is a link, a directory or a device, not a regular file"):
             read(head, job)
         assert time.monotonic() - began < PATIENCE / 2  # a pipe that nobody writes to keeps nobody waiting
 

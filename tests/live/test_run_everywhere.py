@@ -142,7 +142,7 @@ def test_nodes_of_a_running_job_and_of_its_task_are_meant(cluster: Cluster) -> N
         (["/nodes:n7"], b"there is no node 'n7'"),
         (["/nodes:n[1-"], b"is no set of nodes"),
         (["/nodes:n[1-99999999999]"], b"more than 100000 numbers"),
-        (["/nodestate:asleep"], b"'asleep' is no state of a node"),
+        (["/nodestate:asleep"], b"'asleep' is not a state of a node"),
         (["/nodestate:paused"], b"no node is meant"),
         (["/template:Compute"], b"nodes have no templates here"),
         (["/user:nobody-of-that-name"], b"knows no user 'nobody-of-that-name'"),

@@ -91,7 +91,7 @@ def test_a_conversion_tells_what_is_lost_first_and_writes_it_as_json(
     head, group, *items = said.stderr.splitlines()
     assert head == f"hn: {path}, from native to grid: not all of it is the same there"
     assert group == "  not supported: without effect there"
-    assert items[0] == "    job: project: a grid job has no such thing"
+    assert items[0] == "    job: project: a grid job has no such property"
     assert json.loads(said.stdout)["description"] == "j"
     written = json.loads(report.read_text())
     assert (written["from"], written["to"]) == ("native", "grid")
@@ -295,7 +295,7 @@ def test_jobs_of_one_file_are_written_into_a_directory_and_no_file_there_is_touc
     said = hn("convert", str(path), "--to", "ccs", "--directory", str(directory), state=tmp_path)
     assert said.returncode == 0, said.stderr
     assert said.stdout.split() == [str(directory / "1-first.xml"), str(directory / "2-second.xml")]
-    assert "cannot be said across files" in said.stderr
+    assert "has no equivalent across files" in said.stderr
     before = (directory / "1-first.xml").read_text()
     assert "/bin/true" in before
     again = hn("convert", str(path), "--to", "hpcpack", "--directory", str(directory), state=tmp_path)

@@ -65,7 +65,7 @@ def test_the_past_is_replayed_and_what_is_left_out_is_counted(head: ScriptedHead
     found = json.loads(said.stdout)
     assert (found["jobs"], found["processors"], found["policy"]) == (4, 4, "easy")
     assert said.stderr.splitlines() == [
-        "hn: jobs that are not over are left out: 1 running, 2 queued",
+        "hn: jobs that have not ended are left out: 1 running, 2 queued",
         "hn: job 5: left out: no run time, or none above zero",
         "hn: job 8: left out: no estimate, or none above zero",
         "hn: job 9: run times cut at the estimate, where the job would have been stopped",

@@ -149,7 +149,7 @@ class Engine:
                 return
             self._schedule(now, facts)
         self._attend(now, facts)
-        log.error("scheduling does not come to rest after %d rounds; it goes on later", MOST_ROUNDS)
+        log.error("scheduling is not complete after %d rounds; it continues later", MOST_ROUNDS)
         self._rest_after_pass(now, LONG_REST)
 
     def _attend(self, now: Instant, facts: list[Event]) -> None:

@@ -58,7 +58,7 @@ def _untold(plan: Plan, view: View) -> str:
         if waiting.request not in plan.waits:
             left = [turn[2] for turn in waiting.turns if turn[2] not in begun]
             if left:
-                return f"its plan says nothing of job {left[0]}"
+                return f"its plan has no entry for job {left[0]}"
     if isinstance(plan.waits, Waits):  # ours, from which it was made: worked out when somebody asks
         return ""
     strange: list[object] = [each for each in plan.waits if not isinstance(each, JobRequest)]
@@ -66,7 +66,7 @@ def _untold(plan: Plan, view: View) -> str:
     if strange:
         return f"its plan has {_kind(strange[0])} among its waits"
     unread = [each for each in plan.waits.values() if not _is_readable(each)]
-    return f"its plan lets jobs wait with {unread[0]!r}; reasons are Reason(Why, text)" if unread else ""
+    return f"its plan gives jobs the reason {unread[0]!r}; reasons are Reason(Why, text)" if unread else ""
 
 
 def _is_readable(wait: Wait) -> bool:
@@ -85,7 +85,7 @@ def _not_reserved(plan: Plan, view: View) -> str:
     )
     for each in plan.reservations:
         if not isinstance(each, Reservation) or waiting.get(each.job) != each.request:
-            return f"its plan reserves {each!r}, but nobody waits for that"
+            return f"its plan reserves {each!r}, but no job waits for it"
         if not 0 <= each.option <= len(each.request.others):
             return f"its plan reserves for option {each.option} of job {each.job}, which has no such"
         if type(each.at) not in (int, float) or not each.at >= view.now:

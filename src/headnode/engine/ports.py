@@ -136,7 +136,7 @@ class Archive(Protocol):
         """Yield every change of a cluster parameter, in order; cost: proportional to how many there were."""
 
 
-class Prediction(msgspec.Struct, frozen=True, array_like=True):
+class Prediction(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """When a job was expected to start: the first time anybody could say, and what became of it.
 
     `promise` follows from the users' limits, `p50` and `p90` from run times predicted by the past; None where

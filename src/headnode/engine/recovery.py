@@ -3,11 +3,18 @@
 import msgspec
 
 from headnode import __version__
+from headnode.core.lifecycle import events as e
 from headnode.core.lifecycle.cluster import Cluster, Snapshot
 from headnode.core.lifecycle.fold import apply
-from headnode.core.lifecycle.records import JobRecord, encode_record
-from headnode.core.model.errors import Unavailable
+from headnode.core.lifecycle.records import (
+    JobRecord,
+    decode_record,
+    decode_spec,
+    encode_record,
+)
+from headnode.core.model.errors import Unavailable, UnknownDescription
 from headnode.core.model.quantities import Instant
+from headnode.core.model.template import decode_template
 from headnode.engine.ports import EndedJob, Journal
 
 _encoder = msgspec.msgpack.Encoder()
@@ -26,32 +33,61 @@ def recover(journal: Journal) -> tuple[Cluster, int, int]:
     if newest is not None:
         kept, state = newest
         cluster = Cluster(_read(kept, state, journal.written_by()))
-    number = kept
-    for at, event in journal.replay(kept):
-        apply(cluster, event)
-        number = at
+    number = _replay(cluster, journal, kept)
     cluster.over.clear()  # the archive has them already: they were appended together
     return cluster, number, kept
 
 
+def _replay(cluster: Cluster, journal: Journal, kept: int) -> int:
+    """Apply the events after the snapshot; return the number of the last one."""
+    number, what = kept, ""
+    try:
+        for number, event in journal.replay(kept):  # noqa: B007  (the last number is needed)
+            what = type(event).__name__
+            _check_inside(event)
+            apply(cluster, event)
+    except (msgspec.ValidationError, UnknownDescription) as error:
+        raise unknown(f"event {number} ({what})", error, journal.written_by()) from None
+    return number
+
+
+def _check_inside(event: e.Event) -> None:
+    """Decode what an event has in encoded form, so that nothing unknown is met after the start.
+
+    Raises:  UnknownDescription, msgspec.ValidationError.
+    """
+    match event:
+        case e.JobCreated(spec=spec) | e.JobModified(spec=spec) | e.JobValidated(spec=spec):
+            if spec:
+                decode_spec(spec)
+        case e.JobRevived(record=record):
+            decode_spec(decode_record(record).spec)
+        case e.TemplateSet(template=template):
+            decode_template(template)
+
+
 def _read(number: int, state: bytes, written_by: str) -> Snapshot:
     try:
-        return _decoder.decode(state)
-    except msgspec.ValidationError as error:
+        snapshot = _decoder.decode(state)
+        for spec in {record.spec for record in snapshot.jobs}:
+            decode_spec(spec)
+    except (msgspec.ValidationError, UnknownDescription) as error:
         raise unknown(f"the snapshot after event {number}", error, written_by) from None
     except msgspec.DecodeError as error:
         raise Unavailable(
             code="journal-damaged",
-            what=f"the snapshot after event {number} does not read: {error}",
+            what=f"the snapshot after event {number} cannot be read: {error}",
             fix="restore a backup with: hn restore FILE",
         ) from None
+    return snapshot
 
 
-def unknown(what: str, error: msgspec.DecodeError, written_by: str) -> Unavailable:
+def unknown(what: str, error: Exception, written_by: str) -> Unavailable:
     """Return the error for an intact part of a journal that this version of Headnode does not know."""
+    why = error.why if isinstance(error, UnknownDescription) else error
     return Unavailable(
         code="journal-unknown",
-        what=f"{what} is none that Headnode {__version__} knows: {error}",
+        what=f"{what} has something that Headnode {__version__} does not know: {why}",
         fix=f"start Headnode {written_by}, which wrote here last; nothing was changed",
     )
 

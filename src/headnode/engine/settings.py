@@ -397,7 +397,7 @@ PARAMETERS: Mapping[str, Parameter] = MappingProxyType(
             Parameter(
                 name="TTLCompletedJobs",
                 default="0",
-                doc="how long after the end of a job nodes keep its captured output; 0: for ever",
+                doc="how long after the end of a job nodes keep its captured output; 0: unlimited",
                 unit="days",
                 least=0,
                 most=36500,

@@ -244,12 +244,12 @@ def test_a_job_not_submitted_tells_how_to_submit_it() -> None:
     text = page(told(state="Configuring"), job(42, "Configuring", submitted=None), now=NOW)
     assert text.startswith("Job 42 of alice has not been submitted. Submitted now, it would wait.\n")
     assert "hn job submit /id:42" in text
-    refusal = {"code": "no-command", "what": "task 1 has no command", "fix": "say what it shall run"}
+    refusal = {"code": "no-command", "what": "task 1 has no command", "fix": "write a command line"}
     refused = page(
         told(state="Configuring", refused=refusal), job(42, "Configuring", submitted=None), now=NOW
     )
     assert "Submitted now, it would be refused: task 1 has no command." in refused
-    assert "  - say what it shall run" in refused
+    assert "  - write a command line" in refused
 
 
 @pytest.mark.parametrize("why", list(Why))

@@ -250,7 +250,7 @@ def test_an_option_that_is_refused_names_the_way_out(program: str, word: str, op
 def test_credentials_are_not_needed_and_that_is_told(word: str) -> None:
     assert carried_out("cluscfg", [word, "/user:D\\u", "/password:x"]) == (
         None,
-        ["no passwords are stored: the system knows who you are"],
+        ["no passwords are stored: the user is known from the login"],
     )
 
 

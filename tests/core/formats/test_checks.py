@@ -178,5 +178,5 @@ def test_a_job_can_be_kept_but_not_run_without_a_command() -> None:
 
 
 def test_a_dependency_where_no_task_has_a_name_is_refused_with_the_advice_to_give_one() -> None:
-    with pytest.raises(BadRequest, match="give the task that it waits for a name"):
+    with pytest.raises(BadRequest, match="give that name to the parent task"):
         check(JobSpec(tasks=(TaskSpec(command="x", depends_on=("b",)),)))

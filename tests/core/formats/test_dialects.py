@@ -74,7 +74,7 @@ MANY = settings(
     suppress_health_check=list(HealthCheck),
     phases=(Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink),  # explaining takes minutes
 )
-SAME_WORDS = ("is set to nothing, not taken away",)  # the same words mean something else there
+SAME_WORDS = ("is set to an empty value, not removed",)  # the same words mean something else there
 FEW = settings(MANY, max_examples=share_of(15))  # each is sixty jobs
 TOGETHER = (
     ("kind", "start", "end", "increment"),
@@ -248,7 +248,7 @@ def test_several_jobs_do_not_become_one() -> None:
 
 def test_under_reject_a_job_that_loses_something_is_not_converted() -> None:
     reject = How(awareness=Awareness.REJECT)
-    with pytest.raises(BadRequest, match="project: a grid job has no such thing") as refusal:
+    with pytest.raises(BadRequest, match="project: a grid job has no such property") as refusal:
         convert('project = "p"\ncommand = "/bin/a"', reject, "grid")
     assert refusal.value.code == "not-understood"
     assert convert('command = "/bin/a"', reject, "hpcpack")[0] == "native"
@@ -419,7 +419,7 @@ def test_a_feature_of_a_sweep_is_told_once_though_ccs_has_a_task_for_each_of_its
     task = TaskSpec(command="a *", kind=TaskType.SWEEP, start=1, end=50, needs=NodeNeeds(lacking=("old",)))
     report = write(JobSpec(tasks=(task,)), "ccs")[1]
     assert [item.what for item in report if "lacking" in item.what] == [
-        "needs.lacking: Compute Cluster Server 2003 asks no such thing of nodes"
+        "needs.lacking: Compute Cluster Server 2003 has no such requirement on nodes"
     ]
 
 

@@ -50,11 +50,11 @@ def test_ccs_is_told_apart_from_everything_it_has_no_word_for() -> None:
     )
     text, report = write_job(spec, CCS)
     assert told(report, Kind.NOT_SUPPORTED) == [
-        ("Job", "NodeGroups: Compute Cluster Server 2003 has no such thing"),
-        ("Job", "EmailAddress: Compute Cluster Server 2003 has no such thing"),
+        ("Job", "NodeGroups: Compute Cluster Server 2003 has no such property"),
+        ("Job", "EmailAddress: Compute Cluster Server 2003 has no such property"),
         ("Job", "Dependencies: CCS has no groups of tasks"),
-        ("Task 1", "GroupId: Compute Cluster Server 2003 has no such thing"),
-        ("Task 1", "FailJobOnFailure: Compute Cluster Server 2003 has no such thing"),
+        ("Task 1", "GroupId: Compute Cluster Server 2003 has no such property"),
+        ("Task 1", "FailJobOnFailure: Compute Cluster Server 2003 has no such property"),
         ("Task 2", "Compute Cluster Server 2003 has no node-prep tasks: it is left out"),
     ]
     assert [task.command for task in read_job(text)[0].tasks] == ["a"]
@@ -160,8 +160,8 @@ def test_what_the_scheduler_writes_of_itself_is_told_in_one_note_for_jobs_and_on
     live = Live(id=7, state=JobState.RUNNING, owner="ann", submitted=Instant(1e9), started=Instant(1e9))
     text, _ = write_job(JobSpec(tasks=(TaskSpec(command="a"), TaskSpec(command="b"))), HPC, live=live)
     notes = told(read_job(text)[1], Kind.NOTE)
-    assert [where for where, what in notes if "the scheduler's" in what] == ["Job", "Task"]
-    (of_job,) = (what for where, what in notes if where == "Job" and "the scheduler's" in what)
+    assert [where for where, what in notes if "by the scheduler only" in what] == ["Job", "Task"]
+    (of_job,) = (what for where, what in notes if where == "Job" and "by the scheduler only" in what)
     assert all(repr(name) in of_job for name in ("Id", "State", "SubmitTime", "Owner")), of_job
 
 

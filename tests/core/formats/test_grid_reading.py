@@ -62,11 +62,11 @@ def refusal(text: str | bytes, **options: Any) -> BadRequest:
 REFUSED_SAMPLES = {
     "03_invalid_cycle_sabcd.js": "line 9, column 29: the tasks wait for each other in a circle: a -> b -> c",
     "04_diamond_filename.js": "line 7, column 15: task 'a': file 'task_simple.js' with the definition",
-    "07_storage_base_override_ouput_typo.js": "line 14, column 10: task 'a': 'ouput_files' is no key",
+    "07_storage_base_override_ouput_typo.js": "line 14, column 10: task 'a': 'ouput_files' is not a key",
     "20_rest_GET_job_response_RAW_missing_comma.js": "line 18, column 2: not JSON: expected ',' or '}'",
-    "004_block2.json": "line 14, column 0: task 'a': 'ouput_files' is no key of a task definition",
-    "004_block3.json": "line 4, column 0: task 'a': 'executable' is no key of a task",
-    "004_block4.json": "line 4, column 0: task 'a': 'executable' is no key of a task",
+    "004_block2.json": "line 14, column 0: task 'a': 'ouput_files' is not a key of a task definition",
+    "004_block3.json": "line 4, column 0: task 'a': 'executable' is not a key of a task",
+    "004_block4.json": "line 4, column 0: task 'a': 'executable' is not a key of a task",
     "004_block5.json": "line 1, column 0: neither a job, which has 'tasks', nor a task",
 }
 
@@ -175,7 +175,7 @@ def test_names_of_variables_become_upper_case_as_published_and_stay_as_the_servi
 
 def test_two_names_that_become_one_are_refused() -> None:
     no = refusal(job(task("a", environment={"a": "1", "A": "2"})))
-    assert (no.code, "'A' is 'A', which is there already" in no.what) == ("given-twice", True)
+    assert (no.code, "'A' is 'A', which already exists" in no.what) == ("given-twice", True)
 
 
 BASE = "gsiftp://example.org/my/files/"
@@ -219,7 +219,7 @@ def test_a_path_without_a_base_is_ignored_as_published_and_refused_as_the_servic
     spec, report = read_job(text)
     assert transfers_of(spec) == ()
     assert spec.tasks[0].standard_output == ""
-    ignored = [item.what for item in report if "is ignored where there is no" in item.what]
+    ignored = [item.what for item in report if "is ignored, as the specification says" in item.what]
     assert [what.split(":")[0] for what in ignored] == ["stdout", "input_files"]
     assert refusal(text, behaviour=Behaviour.PILOT).code == "no-storage-base"
 
@@ -479,7 +479,9 @@ def test_a_definition_may_lie_in_a_file_of_its_own() -> None:
     assert [one.command for one in spec.tasks] == ["/bin/date", "/bin/date", ""]
     assert any("has no definition" in item.what for item in report)
     no = refusal(text, files={"t.js": b'{"version": 2,\n "executible": "/bin/date"}'})
-    assert no.what == "file 't.js', line 2, column 1: task 'a': 'executible' is no key of a task definition"
+    assert (
+        no.what == "file 't.js', line 2, column 1: task 'a': 'executible' is not a key of a task definition"
+    )
     assert refusal(text, files={"t.js": b"{"}).what.startswith("file 't.js', line 1, column 1: the text ends")
     assert files_named("{") == ()
 
@@ -496,7 +498,7 @@ def test_what_a_service_says_around_a_description_is_left_alone() -> None:
 @pytest.mark.parametrize(
     ("text", "code", "what", "fix"),
     [
-        ("[]", "not-a-job", "line 1, column 0: the text is no object of JSON", ""),
+        ("[]", "not-a-job", "line 1, column 0: the text is not a JSON object", ""),
         ("{}", "not-a-job", "neither a job", ""),
         ('{"tasks": [{"id": "a"}]}', "missing-key", "job has no 'version'", "add 'version': write 2"),
         ('{"version": 1, "tasks": [{"id": "a"}]}', "value", "job: version: 1 is not the number 2", "write 2"),
@@ -509,11 +511,11 @@ def test_what_a_service_says_around_a_description_is_left_alone() -> None:
             "at least one",
         ),
         ('{"version": 2, "tasks": {"id": "a"}}', "value", "tasks: an object is not a list of tasks", ""),
-        (job({}), "missing-key", "a task without id has no 'id'", ""),
+        (job({}), "missing-key", "a task without an id has no 'id'", ""),
         (job({"id": "a,b"}), "value", "'a,b' is not an id", "write letters"),
         (job(task("a"), task("a")), "id-twice", "a second task with the id 'a', after the one at line 1", ""),
         (job(task("aa", "ab"), task("abc")), "unknown-task", "task 'aa' names 'ab'", "did you mean 'abc'?"),
-        (job(task("a", "a")), "dependency-circle", "in a circle: a -> a", "take one"),
+        (job(task("a", "a")), "dependency-circle", "in a circle: a -> a", "remove one"),
         (job(task("a"), groups=[["a", "x"]]), "unknown-task", "group 1 names 'x'", "the ids are a"),
         (job(task("a"), groups=[["a"]]), "value", "groups: a list of 1 cannot be in a list", ""),
         (job(task("a"), groups=[]), "value", "job: groups: an empty list is not", ""),
@@ -534,14 +536,19 @@ def test_what_a_service_says_around_a_description_is_left_alone() -> None:
         ),
         (job(task("a", requirements={"hostname": ["a b"]})), "value", "'a b' cannot be in", ""),
         (job(task("a", requirements={"hostname": "n1"})), "value", "'n1' is not a list of host names", ""),
-        (job(task("a", ouput_files={})), "unknown-key", "'ouput_files' is no key", "'output_files'?"),
-        (job({"id": "a", "executable": "/x"}), "unknown-key", "no key of a task", "into the 'definition'"),
-        (job(task("a"), queue="long"), "unknown-key", "no key of a job", "into the 'requirements'"),
-        (job(task("a"), xyzzy=1), "unknown-key", "no key of a job", "'meta' may hold anything"),
-        (job({**task("a"), "filename": "x"}), "given-twice", "a definition and a filename", "take one"),
+        (job(task("a", ouput_files={})), "unknown-key", "'ouput_files' is not a key", "'output_files'?"),
+        (job({"id": "a", "executable": "/x"}), "unknown-key", "not a key of a task", "in the 'definition'"),
+        (job(task("a"), queue="long"), "unknown-key", "not a key of a job", "in the 'requirements'"),
+        (job(task("a"), xyzzy=1), "unknown-key", "not a key of a job", "'meta' may contain anything"),
+        (job({**task("a"), "filename": "x"}), "given-twice", "a definition and a filename", "remove one"),
         (job({"id": "a", "filename": "x"}), "no-file", "file 'x' with the definition is not there", ""),
-        (job(task("a"), default_storage_base="/x/"), "storage-base", "'/x/' is no URL", "write its scheme"),
-        (job(task("a", definition=1)), "unknown-key", "'definition' is no key of a task definition", ""),
+        (
+            job(task("a"), default_storage_base="/x/"),
+            "storage-base",
+            "'/x/' is not a URL",
+            "write its scheme",
+        ),
+        (job(task("a", definition=1)), "unknown-key", "'definition' is not a key of a task definition", ""),
     ],
 )
 def test_what_is_wrong_is_named_with_its_place_and_the_way_out(
@@ -571,7 +578,7 @@ def test_a_key_that_many_tasks_have_is_reported_once_with_their_number() -> None
     tasks = [task(f"t{number}", requirements={"os_release": "5"}) for number in range(50)]
     report = read_job(job(*tasks))[1]
     releases = [item.what for item in report if item.what.startswith("os_release")]
-    assert releases == ["os_release: it is kept, but nodes are not chosen by it (50 times, here first)"]
+    assert releases == ["os_release: it is kept, but it does not select nodes (50 times, here first)"]
     assert losses(report)
 
 

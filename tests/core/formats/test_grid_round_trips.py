@@ -23,7 +23,7 @@ from . import grid_documents as documents
 from . import specs
 
 MANY = settings(max_examples=share_of(100), deadline=None, suppress_health_check=list(HealthCheck))
-SAID_WHEN_READ = ("is set to nothing, not taken away", "variables in a path are not replaced there")
+SAID_WHEN_READ = ("is set to an empty value, not removed", "variables in a path are not replaced there")
 ACTED_ON = re.compile(r"%[A-Za-z_][A-Za-z0-9_.()]*%")
 
 
@@ -174,19 +174,19 @@ def test_everything_a_grid_job_cannot_say_is_named() -> None:
         )
     )
     assert report == [
-        "not-supported job: project: a grid job has no such thing",
-        "not-supported job: minimum: a grid job has no such thing",
-        "not-supported task 'a': run_time: a grid task has no such thing",
-        "not-supported task 'a': rerunnable: a grid task has no such thing",
-        "not-supported task 'a': required_nodes: a grid task asks for one of several hosts",
+        "not-supported job: project: a grid job has no such property",
+        "not-supported job: minimum: a grid job has no such property",
+        "not-supported task 'a': run_time: a grid task has no such property",
+        "not-supported task 'a': rerunnable: a grid task has no such property",
+        "not-supported task 'a': required_nodes: in a grid task they mean one of several hosts",
         "approximated task 'a': private_directory: a grid task always runs in a directory of its own",
-        "translated task 'a': command: it is handed to /bin/sh, because an executable is a path there",
-        "approximated task 'a': command: %HOME% is not replaced there: it is no way of the shell",
+        "translated task 'a': command: it is run with /bin/sh, because an executable must be a path",
+        "approximated task 'a': command: %HOME% is not replaced there: it is not shell syntax",
         "approximated task 'a': maximum: a grid task has one size, which is its minimum",
         "approximated task 'a': minimum: a grid task counts processors, not nodes: the number is kept",
         "not-supported task 'a': standard_output: it is below the home directory, so it has no URL",
         "approximated task 'a': environment: 'x' becomes 'X'",
-        "approximated task 'a': valid_exit_codes: only those from 0 to 2 can be said",
+        "approximated task 'a': valid_exit_codes: only those from 0 to 2 can be written",
         "not-supported task 'a': extension 'odd': a grid description has no place for it",
         "not-supported job: extension 'strange': a grid description has no place for it",
     ]
@@ -236,7 +236,7 @@ def test_a_task_without_mpi_is_never_written_with_a_count_that_makes_it_mpi(
     found, report = written(JobSpec(tasks=(task,)))
     assert found["tasks"][0]["definition"] == {"version": 2, "executable": "/bin/a"}
     assert report == [
-        "approximated task 'a': minimum: a count above 1 is an MPI program there: this program is given one"
+        "approximated task 'a': minimum: a count above 1 means an MPI program: this program gets one"
         " processor"
     ]
 

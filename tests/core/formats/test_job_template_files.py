@@ -92,7 +92,7 @@ def test_what_the_xml_has_no_words_for_is_told() -> None:
         ("name = 'x'\n[run_time]\nmax = '1h'", "line 3"),
         ("name = 'x'\n[run_time]\nmost = 'long'", "line 3.*run_time.most"),
         ("name = 'x'\n[project]\nleast = 'a'", "project has no least value"),
-        ("name = 'x'\n[priority]\nrequired = 'Normal'", "priority holds one value"),
+        ("name = 'x'\n[priority]\nrequired = 'Normal'", "priority has a single value"),
         ("name = 'x'\nrun_time = '1h'", r"write \[run_time\]"),
         ("name = 'x'\n[unit]\ndefault = 'cores'", "unit.default"),
         ("name = 'x'\n[exclusive]\nread_only = 1", "exclusive.read_only"),

@@ -152,7 +152,7 @@ def test_one_job_is_written_without_a_table_of_jobs() -> None:
         (
             '[[jobs]]\nname = "a"\n[[jobs]]\nname = "a"\n[[jobs]]\nafter_exit = "a"',
             "name-twice",
-            "line 6, column 0: job 3: after_exit names 'a', as 2 jobs",
+            "line 6, column 0: job 3: after_exit names 'a', but 2 jobs",
             "",
         ),
         (
@@ -165,7 +165,7 @@ def test_one_job_is_written_without_a_table_of_jobs() -> None:
         (
             'name = "x"\n[[jobs]]\nname = "a"',
             "misplaced-key",
-            "line 1, column 0: 'name' stands above",
+            "line 1, column 0: 'name' is above",
             "jobs",
         ),
         ("jobs = []", "value", "line 1, column 0: jobs is a list, not a list of jobs", "[[jobs]]"),
@@ -234,7 +234,7 @@ def test_jobs_in_json_are_the_same_words() -> None:
         (
             'command = "a"\n[[alternatives]]\nnodes = "2-*"',
             "size",
-            "line 2, column 0: alternative 1 leaves the size of a task open",
+            "line 2, column 0: alternative 1 gives no size for a task",
             "2-8",
         ),
         ("alternatives = [3]", "value", "alternative 1 is 3, not a table", "processors = 2"),

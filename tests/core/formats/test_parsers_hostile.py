@@ -100,7 +100,7 @@ def test_a_text_holds_no_more_small_things_than_there_is_room_for(
 ) -> None:
     number = BASE // (each - TIMES * len(unit)) * 2
     with pytest.raises(
-        BadRequest, match=r"the text of \d+ bytes holds \d+ [a-z ]+; one of that size"
+        BadRequest, match=r"the text of \d+ bytes contains \d+ [a-z ]+; a text of that size"
     ) as wrong:
         dialects.read(start + unit * number + end)
     assert wrong.value.code == "too-large"

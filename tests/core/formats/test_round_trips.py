@@ -59,7 +59,7 @@ def test_a_file_its_dialect_cannot_say_is_kept_as_one_of_the_next() -> None:
     )
     spec, report = read_job(text)
     assert (spec.dialect, spec.exclusive, spec.priority) == (HPC, True, 2003)
-    assert any("cannot say all" in item.what for item in report)
+    assert any("cannot express all" in item.what for item in report)
     assert back(spec, HPC) == spec
 
 

@@ -111,8 +111,8 @@ WRONG = {
         "Job/Executable/b: element 'b' stands where only the text",
     ),
     job("loose"): ("stray-text", "the text 'loose' stands between elements"),
-    job("<Requested><Node op='Match'>a(</Node></Requested>"): ("pattern", "'a(' is no pattern"),
-    job("<Node aggregation='Pattern'>a[</Node>"): ("pattern", "'a[' is no pattern"),
+    job("<Requested><Node op='Match'>a(</Node></Requested>"): ("pattern", "'a(' is not a pattern"),
+    job("<Node aggregation='Pattern'>a[</Node>"): ("pattern", "'a[' is not a pattern"),
     job("<Requested><Processors op='Match'>1</Processors></Requested>"): (
         "comparison",
         "a number cannot be matched",

@@ -279,7 +279,7 @@ def test_an_empty_job_that_was_made_before_takes_the_unit_of_its_first_task() ->
         ({"priorty": "1"}, [], "unknown-option", "did you mean 'priority'?"),
         ({}, [{"stdot": "x"}], "unknown-option", "did you mean 'stdout'?"),
         ({"zzz": "1"}, [], "unknown-option", "choose one of afterexit"),
-        ({"password": "x"}, [], "no-passwords", "system knows who you are"),
+        ({"password": "x"}, [], "no-passwords", "known from the login"),
         ({"numcores": "2", "NumProcessors": "3"}, [], "given-twice", "'numprocessors' once"),
         ({"numcores": "2", "numnodes": "2"}, [], "unit-mismatch", "give one"),
         ({"numcores": "2"}, [{"numnodes": "2"}], "unit-mismatch", "same option"),

@@ -102,7 +102,7 @@ def test_a_plan_made_before_the_node_was_to_close_is_refused() -> None:
         c.DrainNode(by=ROOT, node="node1", closes=at(world, 60)),
     )
     assert [state(world, job) for job in (long, short)] == [JobState.QUEUED, JobState.RUNNING]
-    with pytest.raises(WrongState, match="closes before job 1 is surely over"):
+    with pytest.raises(WrongState, match="closes before job 1 is certain to end"):
         world.do(c.StartJob(job=long, shares=(("node1", 1),)))
 
 

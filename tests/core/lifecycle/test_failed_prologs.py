@@ -162,7 +162,7 @@ def test_a_prolog_that_a_node_cannot_even_start_is_never_laid_to_the_job() -> No
     scene = world(3)
     job = scene.submit(ONE, by=ADA)
     for node in ("node1", "node2"):
-        said = "the prolog '/site/prolog' cannot be run: it may be changed by everybody"
+        said = "the prolog '/site/prolog' cannot be run: it can be changed by everybody"
         scene.do(c.ReportHook(node=node, job=job, hook="prolog", said=said, of_node=True))
     assert (drained(scene), messages(scene, job)) == (["node1", "node2"], [])
     assert holds(scene, job) == ["node3"]

@@ -75,7 +75,7 @@ def test_an_alternative_that_is_quick_enough_will_do() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "message"), [(50.0, "run time expired"), (FOREVER, "its deadline is over")]
+    ("limit", "message"), [(50.0, "run time expired"), (FOREVER, "its deadline has passed")]
 )
 def test_a_running_job_ends_at_the_earlier_of_limit_and_deadline(limit: float, message: str) -> None:
     world = World(1)
@@ -173,7 +173,7 @@ def test_a_suspended_job_ends_at_its_deadline() -> None:
     world.wait(101)
     assert state(world, job) is JobState.ENDING
     world.end(job, 1, kind="stopped")
-    assert world.record(job).message == "its deadline is over"
+    assert world.record(job).message == "its deadline has passed"
 
 
 def test_a_restart_remembers_when_it_is_too_late() -> None:

@@ -146,8 +146,8 @@ def test_what_waits_in_vain_is_canceled_down_the_graph_and_says_why() -> None:
     world = live_through((Link(1, 0, FAILURE), Link(2, 1, SUCCESS)), ("finishes",) * 3)
     assert [world.record(job).message for job in (B, C)] == [
         "it waits for job 1 to fail (OnFailure), and job 1 finished",
-        "it waits for job 2 to finish (OnSuccess), and job 2 was canceled without ever starting, "
-        "for what it waited for could not happen",
+        "it waits for job 2 to finish (OnSuccess), and job 2 was canceled before it started, "
+        "because its dependencies could not be met any more",
     ]
     run = world.record(B).run
     assert run is not None

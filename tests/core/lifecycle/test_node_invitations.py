@@ -108,7 +108,7 @@ def test_a_name_is_taken_over_only_by_an_invitation_that_names_it() -> None:
     invite(world, "named", node="far")
     admit(world, "named", key="new")
     here(world, key="new")
-    with pytest.raises(NotAllowed, match="not known here by this key"):
+    with pytest.raises(NotAllowed, match="is not known with this key"):
         here(world, key="k")
 
 

@@ -153,9 +153,9 @@ def test_a_plan_for_a_request_that_the_job_no_longer_has_is_stale() -> None:
     job = world.submit(ONCE, by=ADA, minimum=2, maximum=2, alternatives=(SMALLER,))
     world.do(c.NodeVanished(node="node1"))
     for wrong in (2, -1):
-        with pytest.raises(WrongState, match="does not ask"):
+        with pytest.raises(WrongState, match="does not match the allocation"):
             world.do(c.StartJob(job=job, shares=(("node1", 1),), option=wrong))
-    with pytest.raises(WrongState, match="does not ask"):
+    with pytest.raises(WrongState, match="does not match the allocation"):
         world.do(c.StartJob(job=job, shares=(("node1", 1),), option=1, parts=((("node1", 1),),)))
 
 
@@ -310,7 +310,7 @@ def test_parts_that_are_not_in_what_a_gang_is_given_are_a_stale_plan() -> None:
     busy(other, 2)
     waits = gang(other, TaskSpec(command="x"), TaskSpec(command="y"))
     for parts in ((), ((("node1", 2),),)):
-        with pytest.raises(WrongState, match="does not ask"):
+        with pytest.raises(WrongState, match="does not match the allocation"):
             other.do(c.StartJob(job=waits, shares=(("node1", 2),), parts=parts))
 
 

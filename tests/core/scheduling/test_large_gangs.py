@@ -194,8 +194,8 @@ def test_a_division_of_strangers_gives_a_task_neither_more_nodes_nor_parts_of_th
     assert may_not_have(need, both, board, [both]) == "part 1 of it is not what task 1 needs"
     assert may_not_have(need, both[:1], board, [both[:1]]) == ""
     need, board = needed(nodes, gang(part(), unit=UnitType.NODE))
-    assert may_not_have(need, (("a", 2),), board, [(("a", 1),)]) == "some of it is for no task"
+    assert may_not_have(need, (("a", 2),), board, [(("a", 1),)]) == "some of it belongs to no task"
     assert may_not_have(need, (("a", 2),), board, [(("a", 2),)]) == ""
     need, board = needed(nodes, gang(part(whole=True), part()))
     twice = [(("a", 2),), (("a", 1),)]
-    assert may_not_have(need, (("a", 2),), board, twice) == "its parts are not what it is given"
+    assert may_not_have(need, (("a", 2),), board, twice) == "its parts do not add up to its allocation"

@@ -64,7 +64,7 @@ def _unpack(backup: Path, unpacked: Path) -> Manifest:
                 kept = missing.pop(member.name, None)
                 content = archive.extractfile(member) if kept is not None and member.isreg() else None
                 if kept is None or content is None or kept.name not in FILES:
-                    raise _damaged(backup, f"{member.name!r} does not belong into it")
+                    raise _damaged(backup, f"{member.name!r} is not part of it")
                 _write(backup, content, unpacked / kept.name, kept)
     except (tarfile.TarError, EOFError) as error:
         raise _damaged(backup, str(error)) from None
@@ -81,7 +81,7 @@ def _manifest(backup: Path, archive: tarfile.TarFile) -> Manifest:
             raise BadRequest(code="no-backup", what=f"{str(backup)!r} is no backup of a head")
         found = msgspec.json.decode(content.read(LARGEST_MANIFEST), type=Manifest)
     except msgspec.MsgspecError as error:
-        raise _damaged(backup, f"its manifest does not read: {error}") from None
+        raise _damaged(backup, f"its manifest cannot be read: {error}") from None
     if found.format != FORMAT or found.version != VERSION:
         raise Unavailable(
             code="backup-version",

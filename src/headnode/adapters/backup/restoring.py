@@ -45,7 +45,7 @@ def restore(backup: Path, state: Path, now: Instant, skipped: int = SKIPPED) -> 
         raise Unavailable(
             code="restore-failed",
             what=f"{str(state)!r} cannot be restored: {error.strerror or error}",
-            fix="see that there is room and that you may write there, or name another with --state DIRECTORY",
+            fix="check its free space and your rights, or name another directory with --state DIRECTORY",
         ) from error
     return checked
 

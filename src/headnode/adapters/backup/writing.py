@@ -40,7 +40,7 @@ def write_backup(target: Path, files: Mapping[str, Path], manifest: Manifest) ->
         raise Unavailable(
             code="backup-failed",
             what=f"the backup {str(target)!r} cannot be written: {error.strerror or error}",
-            fix=f"see that {str(folder)!r} has room for twice the journal, or choose another place",
+            fix=f"check that {str(folder)!r} has space for twice the journal, or choose another place",
         ) from error
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -57,7 +57,7 @@ def _see_that_it_is_private(target: Path) -> None:
         raise BadRequest(
             code="backup-place",
             what=f"the directory {str(target.parent)!r} cannot be used: {error.strerror}",
-            fix="make it, or choose another",
+            fix="create it, or choose another",
         ) from None
     open_to_others = folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not folder.st_mode & stat.S_ISVTX
     if open_to_others or folder.st_uid not in (0, os.geteuid()):
@@ -82,8 +82,8 @@ def _pack(written: Path, files: Mapping[str, Path], manifest: Manifest) -> None:
         if os.fstat(number).st_mode & _OTHERS:
             raise BadRequest(
                 code="backup-place",
-                what=f"the file system of {str(written.parent.parent)!r} does not keep files private",
-                fix="choose a place on another file system: the backup contains private keys",
+                what=f"the file system of {str(written.parent.parent)!r} cannot restrict access to files",
+                fix="choose a directory on another file system: the backup contains private keys",
             )
         with tarfile.open(fileobj=stream, mode="w:gz", compresslevel=_QUICK) as archive:
             archive.addfile(_member(MANIFEST, len(head)), io.BytesIO(head))

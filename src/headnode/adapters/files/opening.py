@@ -243,7 +243,9 @@ def _followed(directory: int, step: str, path: str) -> str | None:
             return None
         if about.st_uid != 0:
             raise Redirected(
-                errno.EPERM, f"{step!r} is a link of user {about.st_uid}, which root does not follow", path
+                errno.EPERM,
+                f"{step!r} is a symbolic link of user {about.st_uid}, and root does not follow it",
+                path,
             )
         return os.readlink("", dir_fd=found)
     finally:
@@ -259,4 +261,4 @@ def _own_descriptor(path: str) -> int | None:
 
 
 def _not_plain() -> NotPlain:
-    return NotPlain(errno.EINVAL, "it is a link, a directory or a device, and no plain file")
+    return NotPlain(errno.EINVAL, "it is a link, a directory or a device, not a regular file")

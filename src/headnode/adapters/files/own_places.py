@@ -21,8 +21,8 @@ def refuse_unsafe_state(state: Path) -> None:
     if why_not := why_not_trusted(str(state)):
         raise Unavailable(
             code="unsafe-state",
-            what=f"root keeps nothing in {str(state)!r}: {why_not}",
-            fix="correct that, or choose a directory of root",
+            what=f"root does not use {str(state)!r}: {why_not}",
+            fix="correct that, or choose a directory that belongs to root",
         )
 
 

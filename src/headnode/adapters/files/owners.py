@@ -107,7 +107,7 @@ def _check_path(path: str, *, shared: bool = False) -> str:
         links -= 1
         target = os.readlink(here)  # noqa: PTH115
         if links < 0:
-            raise Unsafe(f"{path!r} leads through too many links")
+            raise Unsafe(f"{path!r} contains too many symbolic links")
         steps.extend(part for part in reversed(target.split("/")) if part not in ("", "."))
         walked = "" if target.startswith("/") else walked
     last = Path(walked or "/").stat()
@@ -128,12 +128,12 @@ def _check_step(here: str, path: str) -> os.stat_result:
         raise Unsafe(f"{here!r} does not exist{through}") from None
     except OSError as error:
         missing = "" if here == path else f" ({path!r} leads there)"
-        raise Unsafe(f"{here!r} cannot be looked at: {(error.strerror or '').lower()}{missing}") from None
+        raise Unsafe(f"{here!r} cannot be checked: {(error.strerror or '').lower()}{missing}") from None
     what = "directory" if stat.S_ISDIR(found.st_mode) else "file"
     if found.st_uid not in (0, os.geteuid()):
         raise Unsafe(
             f"{what} {here!r} belongs to user {_name(found.st_uid)}, who could change what "
-            f"{_name(os.geteuid())} runs or believes; chown {_name(os.geteuid())} {here}"
+            f"{_name(os.geteuid())} runs or reads; chown {_name(os.geteuid())} {here}"
         )
     if stat.S_ISLNK(found.st_mode) or (what == "directory" and found.st_mode & stat.S_ISVTX):
         return found  # nobody can rename or remove what is another's in a sticky directory
@@ -145,7 +145,7 @@ def _refuse_writers(here: str, found: os.stat_result) -> None:
     """Raise Unsafe if the mode of a file or directory lets others write."""
     if found.st_mode & stat.S_IWOTH or (found.st_mode & stat.S_IWGRP and not _is_own_group(found.st_gid)):
         who = "everybody" if found.st_mode & stat.S_IWOTH else f"group {_group(found.st_gid)}"
-        raise Unsafe(f"{here!r} may be changed by {who}; chmod go-w {here}")
+        raise Unsafe(f"{here!r} can be changed by {who}; chmod go-w {here}")
 
 
 def _is_own_group(number: int) -> bool:

@@ -78,7 +78,7 @@ class PlugIn:
 
     async def _answer(self) -> dict[str, Any]:
         if self._reader is None:
-            raise ConnectionError("the worker is gone")
+            raise ConnectionError("the worker process has ended")
         size = int.from_bytes(await self._reader.readexactly(4), "big")
         if size > LONGEST_ANSWER:
             raise ValueError(f"an answer of {size} bytes")

@@ -114,7 +114,9 @@ def _send(stream: Any, answer: dict[str, Any]) -> None:
     try:
         data = msgspec.msgpack.encode(answer)
     except (TypeError, ValueError, OverflowError) as error:
-        data = msgspec.msgpack.encode({"number": answer["number"], "error": f"its job is no job: {error}"})
+        data = msgspec.msgpack.encode(
+            {"number": answer["number"], "error": f"the job in it is not valid: {error}"}
+        )
     with contextlib.suppress(OSError):
         stream.write(len(data).to_bytes(4, "big") + data)
         stream.flush()

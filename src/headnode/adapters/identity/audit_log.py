@@ -40,7 +40,7 @@ class AuditLog:
         except OSError as error:
             raise self._trouble(error.strerror or str(error)) from None
         if room.f_bavail * room.f_frsize < ROOM:
-            raise self._trouble("there is no room left for it")
+            raise self._trouble("no space is left for it")
 
     async def append(self, entry: dict[str, Any]) -> None:
         """Write one line; return when it is on the disk.
@@ -110,14 +110,14 @@ class AuditLog:
         return Unavailable(
             code="audit",
             what=f"the audit log {str(self._path)!r} cannot be written: {why}; so nothing was changed",
-            fix="an administrator of the head's machine must see to it; looking works all the while",
+            fix="an administrator of the head's machine must correct this; reading commands still work",
         )
 
     def _late(self, why: str) -> Unavailable:
         return Unavailable(
             code="audit-late",
             what=f"this was done, but the audit log {str(self._path)!r} cannot be written: {why}",
-            fix="do not ask for it again; nothing more is changed until the log can be written",
+            fix="do not repeat the command; the head accepts no changes until the log can be written",
         )
 
 

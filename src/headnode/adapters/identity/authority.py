@@ -52,7 +52,7 @@ class Authority:
             raise Unavailable(
                 code="authority",
                 what=f"the cluster's certificates in {str(directory)!r} cannot be used: {error}",
-                fix="put the directory back from a copy; or take it away: then every node must join again",
+                fix="restore the directory from a backup, or remove it: then every node must join again",
             ) from None
 
     @property
@@ -73,7 +73,7 @@ class Authority:
         if not signed:
             raise BadRequest(
                 code="certificate-request",
-                what=f"what node {node!r} sent is no certificate request signed by its own key",
+                what=f"what node {node!r} sent is not a certificate request signed by its own key",
                 fix="start its agent again with a new invitation",
             )
         use = ExtendedKeyUsageOID.CLIENT_AUTH
@@ -98,7 +98,7 @@ def named_in(certificate: bytes) -> tuple[str, str]:
         read = x509.load_der_x509_certificate(certificate)
         (name,) = read.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     except ValueError:
-        raise BadRequest(code="certificate", what="a node showed a certificate without a name") from None
+        raise BadRequest(code="certificate", what="a node presented a certificate without a name") from None
     return str(name.value), key_digest(read.public_key())
 
 
@@ -108,7 +108,7 @@ def key_digest(key: object) -> str:
     Raises:  BadRequest ``certificate`` for a key that is not on the curve P-256.
     """
     if not isinstance(key, ec.EllipticCurvePublicKey):
-        raise BadRequest(code="certificate", what="a node showed a key of another kind than ECDSA P-256")
+        raise BadRequest(code="certificate", what="a node presented a key that is not ECDSA P-256")
     encoding, form = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
     return hashlib.sha256(key.public_bytes(encoding, form)).hexdigest()
 
@@ -129,7 +129,7 @@ def _loaded(certificate: bytes) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(certificate)
     except ValueError:
-        raise BadRequest(code="certificate", what="the head showed no certificate that can be read") from None
+        raise BadRequest(code="certificate", what="the head presented no readable certificate") from None
 
 
 def _make(key_file: Path, certificate_file: Path, head: KeyPair) -> None:
@@ -161,7 +161,7 @@ def _certified(
     if not isinstance(key, ec.EllipticCurvePublicKey):
         raise BadRequest(
             code="certificate-request",
-            what=f"{name!r} sent a key of another kind than ECDSA P-256",
+            what=f"{name!r} sent a key that is not ECDSA P-256",
             fix="start its agent again with a new invitation",
         )
     builder = _builder(_name(name), issuer, key)
@@ -199,7 +199,7 @@ def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 def _read_key(file: Path) -> ec.EllipticCurvePrivateKey:
     key = serialization.load_pem_private_key(file.read_bytes(), password=None)
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise ValueError(f"{file.name} holds a key of another kind than ECDSA P-256")
+        raise ValueError(f"{file.name} contains a key that is not ECDSA P-256")
     return key
 
 

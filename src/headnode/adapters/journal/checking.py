@@ -100,7 +100,7 @@ def _examined(database: sqlite3.Connection, table: Table) -> Examined:
     try:
         return examine(database, table, math.inf)
     except sqlite3.DatabaseError as error:
-        return Examined(table.name, 0, (f"its pages do not read: {error}",), complete=False)
+        return Examined(table.name, 0, (f"its pages cannot be read: {error}",), complete=False)
 
 
 def cluster_and_last_event(path: Path) -> tuple[str, int]:

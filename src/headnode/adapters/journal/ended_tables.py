@@ -26,7 +26,7 @@ _Key = tuple[JobId, int, int]  # job, task, instance
 _encoder = msgspec.msgpack.Encoder()
 
 
-class _Body(msgspec.Struct, array_like=True):
+class _Body(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     """The fields of `EndedJob`, as they are kept; those added later have defaults."""
 
     id: JobId
@@ -246,5 +246,5 @@ class EndedTables:
             raise damaged(self._path, f"ended instance {name} has changed since it was written")
         ended = _instance_decoder.decode(body)
         if (ended.task, ended.instance) != (task, instance):
-            raise damaged(self._path, f"ended instance {name} stands in the place of another")
+            raise damaged(self._path, f"ended instance {name} is stored in the place of another")
         return row_of(job, ended)

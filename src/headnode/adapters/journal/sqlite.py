@@ -119,7 +119,9 @@ class SqliteJournal:
                 if is_intact(state, number, said):
                     return number, state
                 log.warning(
-                    "the snapshot after event %d in %s does not read; passed over", number, self._path
+                    "the snapshot after event %d in %s cannot be read; an older one is used",
+                    number,
+                    self._path,
                 )
         return None
 
@@ -294,6 +296,6 @@ class _Access:
         if isinstance(error, sqlite3.Error) and not isinstance(error, sqlite3.ProgrammingError):
             raise from_sqlite(self._path, error) from error
         if isinstance(error, UnicodeDecodeError):  # SQLite's message quotes what it cannot read
-            raise damaged(self._path, "its tables do not read") from error
+            raise damaged(self._path, "its tables cannot be read") from error
         if isinstance(error, OSError):
             raise from_system(self._path, error) from error

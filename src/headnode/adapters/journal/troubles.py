@@ -55,7 +55,7 @@ def replaced(path: Path) -> Unavailable:
     return Unavailable(
         code="journal-replaced",
         what=f"{str(path)!r} was removed or replaced while the head runs, so nothing is recorded any more",
-        fix="what was acknowledged is still held by the head: save it with `hn backup FILE`, then `hn down`, "
+        fix="the head still has all that it acknowledged: save it with `hn backup FILE`, then `hn down`, "
         "move the state directory away and `hn restore FILE`",
     )
 
@@ -64,7 +64,7 @@ def full(path: Path) -> Unavailable:
     """Return the error for a disk that has no room for the journal."""
     return Unavailable(
         code="journal-full",
-        what=f"there is no room left for the journal {str(path)!r}, so nothing was recorded",
+        what=f"no space is left for the journal {str(path)!r}, so nothing was recorded",
         fix=f"free some space in {str(path.parent)!r} and try again; nothing recorded before is lost",
     )
 
@@ -88,7 +88,7 @@ def _failed(path: Path, what: str) -> Unavailable:
     return Unavailable(
         code="journal-error",
         what=f"the journal {str(path)!r} cannot be used: {what}",
-        fix=f"see that {str(path.parent)!r} exists, is on a local disk and belongs to the user of the head",
+        fix=f"check that {str(path.parent)!r} exists, is on a local disk and belongs to the user of the head",
     )
 
 

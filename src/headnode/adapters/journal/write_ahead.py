@@ -59,9 +59,9 @@ def check_log(path: Path) -> None:
     if log is None:
         if len(data) <= _HEADER.size:
             return  # nothing was ever written behind it
-        raise damaged(path, f"the head of {log_path.name!r} does not read")
+        raise damaged(path, f"the header of {log_path.name!r} cannot be read")
     if _commits_behind(log, _first_bad_frame(log)) > 1:
-        raise damaged(path, f"batches in the middle of {log_path.name!r} do not read")
+        raise damaged(path, f"batches in the middle of {log_path.name!r} cannot be read")
 
 
 def _read_header(data: bytes) -> _Log | None:

@@ -116,7 +116,7 @@ class Entrance:
                 return
             crowd.popleft().close()
         elif len(waiting) >= b.WAITING_OF_ADDRESS.most:
-            log.warning("%s has %d connections that wait: the oldest had to go", address, len(waiting))
+            log.warning("%s has %d waiting connections: the oldest was closed", address, len(waiting))
             waiting.popleft().close()
         connection.setblocking(False)
         waiting.append(connection)
@@ -155,7 +155,7 @@ class Entrance:
             reader, writer = await self._shake_hands(stranger)
             await self._serve(reader, writer, lambda: self._release(stranger))
         except (OSError, TimeoutError) as error:  # also ssl.SSLError
-            log.debug("a connection from %s ended in its handshake: %s", stranger.address, error)
+            log.debug("the TLS handshake with %s failed: %s", stranger.address, error)
         except asyncio.CancelledError:
             pass  # it had to go, or the head ends
         finally:
@@ -205,7 +205,7 @@ class Entrance:
         now = asyncio.get_running_loop().time()
         if now - self._look_due < STALLED:
             for stranger in self._idle(time.monotonic() - b.IDLE_TIME.most):
-                log.warning("%s had said nothing for a while, and others wait", stranger.address)
+                log.warning("%s had sent nothing for some time, and others wait", stranger.address)
                 stranger.drop()
         if self._waiting:
             self._look_later()

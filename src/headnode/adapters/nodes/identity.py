@@ -68,13 +68,13 @@ def read_address(text: str, code: str) -> tuple[str, int]:
     if wrong or any(sign.isspace() or sign == "/" for sign in host):
         raise BadRequest(
             code=code,
-            what=f"{text[:80]!r} is no address",
+            what=f"{text[:80]!r} is not an address",
             fix=f"write HOST or HOST:PORT, such as head:{DEFAULT_PORT}",
         )
     return host, int(port) if colon else DEFAULT_PORT
 
 
-class Membership(msgspec.Struct, frozen=True):
+class Membership(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Of which cluster a machine is which node."""
 
     host: str
@@ -142,7 +142,7 @@ class Identity:
             answer = await _ask(streams, wish)
         if isinstance(answer, m.Joined):
             return answer
-        reason = answer.reason if isinstance(answer, m.Goodbye) else "it answered something else"
+        reason = answer.reason if isinstance(answer, m.Goodbye) else "its answer was not understood"
         raise NotAllowed(code="not-joined", what=f"the head refused this node: {reason}")
 
     def __str__(self) -> str:
@@ -196,7 +196,7 @@ async def learn_authority(invitation: Invitation) -> bytes:
         raise NotAllowed(
             code="wrong-head",
             what=f"{invitation.host}:{invitation.port} is not the head that made this invitation",
-            fix="check the address, and whether the head's state was made anew since",
+            fix="check the address, and whether the head's state directory was created again since",
         )
     return told
 

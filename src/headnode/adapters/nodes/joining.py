@@ -49,7 +49,7 @@ def _read(data: bytes) -> m.FromStranger:
     try:
         return _decoder.decode(data)
     except UNREADABLE as error:
-        raise BadRequest(code="message", what=f"what it said is no message: {error}") from None
+        raise BadRequest(code="message", what=f"it sent no valid message: {error}") from None
 
 
 class Door:
@@ -83,7 +83,7 @@ class Door:
         except (HeadnodeError, OSError, TimeoutError) as error:
             peer = writer.get_extra_info("peername")
             strangers.warning(
-                "a connection from %s was dropped: %s", peer, error or "it said nothing in time"
+                "a connection from %s was dropped: %s", peer, error or "it sent nothing in time"
             )
         finally:
             writer.close()
@@ -101,7 +101,7 @@ class Door:
         """
         if node is not None:
             raise NotAllowed(
-                code="node-as-client", what=f"the certificate of node {node[0]!r} was shown by a client"
+                code="node-as-client", what=f"the certificate of node {node[0]!r} was presented by a client"
             )
         await self._serve_client(reader, writer, known)
 
@@ -117,7 +117,9 @@ class Door:
         Raises:  NotAllowed ``no-node``.
         """
         if node is None:
-            raise NotAllowed(code="no-node", what="a connection without a certificate spoke for a task")
+            raise NotAllowed(
+                code="no-node", what="a connection without a certificate sent the request of a task"
+            )
         known()
         await self._serve_task(reader, writer, *node)
 
@@ -132,9 +134,9 @@ class Door:
         match message:
             case m.Mistrust(node=node):
                 log.warning(
-                    "node %.64r does not trust the certificate of this head and stays away: it joined a head "
-                    "with other keys; restore the directory authority/ from a backup (hn restore), or let "
-                    "the node join again (hn node invite --for NAME)",
+                    "node %.64r does not trust the certificate of this head and does not connect: it joined "
+                    "a head with other keys; restore the directory authority/ from a backup (hn restore), or "
+                    "let the node join again (hn node invite --for NAME)",
                     node,
                 )
                 return m.Goodbye()
@@ -155,7 +157,7 @@ class Door:
         if why_not := misunderstanding(message.protocol):
             return m.Goodbye(reason=why_not)
         if impossible := facts_objection(message.facts):
-            return m.Goodbye(reason=f"what the machine says of itself cannot be: {impossible}")
+            return m.Goodbye(reason=f"the machine reports impossible properties: {impossible}")
         name = message.facts.name
         certificate, key = self._authority.vouch_for(message.request, name)
         admit = c.AdmitNode(digest=digest_of(message.secret), facts=facts_of(message), key=key)

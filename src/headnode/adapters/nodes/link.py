@@ -55,7 +55,7 @@ class Link:
             return
         self._writer.write(frame(message))
         if self._writer.transport.get_write_buffer_size() > MOST_UNREAD:
-            log.warning("node %s does not read what it is told; its connection was dropped", self.node)
+            log.warning("node %s does not read its messages; its connection was closed", self.node)
             self.abort()
 
     def hand_over(self, message: m.Run) -> None:

@@ -89,7 +89,7 @@ class NodeLinks:
         now = time.monotonic()
         found = [link for link in self.links.values() if now - link.heard > patience.get(link.node, math.inf)]
         for link in found:
-            log.warning("node %s has said nothing for %.0f s", link.node, now - link.heard)
+            log.warning("node %s has sent nothing for %.0f s", link.node, now - link.heard)
             link.abort()
         return [link.node for link in found]
 
@@ -126,10 +126,12 @@ class NodeLinks:
             if link is not None:
                 await self._listen(reader, link)
         except TimeoutError:
-            strangers.warning("a node's connection was dropped: it said nothing in time")
+            strangers.warning("a node's connection was dropped: it sent nothing in time")
         except Nonsense as error:
             if link is None:
-                writer.write(frame(_goodbye(f"what this machine says cannot be: {error}")))
+                writer.write(frame(_goodbye(f"the head refused a message of this machine: {error}")))
+            else:
+                link.send(m.NotUnderstood(said=str(error)))
             await self._doubt(shown, link, str(error))
         except HeadnodeError as error:
             strangers.warning("a node's connection was dropped: %s", error)
@@ -181,7 +183,7 @@ class NodeLinks:
             known = c.RegisterNode(facts=facts, approved=shown is None, key=key, kept=kept)
             await self._reports.recorded(known)
             if boot not in ("", facts.boot_id):
-                log.warning("node %s has rebooted: what it ran is lost", facts.name)
+                log.warning("node %s has rebooted: its tasks are lost", facts.name)
         except NotAllowed as error:
             link.send(m.Goodbye(reason=str(error)))
             raise
@@ -194,7 +196,7 @@ class NodeLinks:
         link.send(replace(welcome, now=told_now()))
         self._telling.order_check(link, self._cluster())
         self._put_right(link, hello)
-        log.info("node %s is here: %d tasks live", link.node, len(hello.live))
+        log.info("node %s is connected: %d live tasks", link.node, len(hello.live))
         return link
 
     def _boot_of(self, name: str) -> str:
@@ -267,6 +269,10 @@ class NodeLinks:
                     self._report(c.ReportHealth(node=link.node, well=well, said=cut), link, None)
                 case m.Results():
                     self._take(message, link)
+                case m.NotUnderstood(said=said):
+                    strangers.warning(
+                        "node %s refused a message of this head: %s", link.node, said[: WORDS.most]
+                    )
                 case _:
                     pass
 
@@ -303,7 +309,7 @@ class NodeLinks:
         """Report how attempts ended, as far as it can be believed."""
         results, problem = believable(message.results, told_now())
         if problem:
-            strangers.warning("node %s reported what cannot be: %s", link.node, problem)
+            strangers.warning("node %s sent an impossible report: %s", link.node, problem)
             self._report(c.ReportNonsense(node=link.node, said=problem), link, None)
         self._report(_report_of(link.node, replace(message, results=results)), link, message.number)
 

@@ -22,11 +22,19 @@ LARGEST_REPORT = bounds.REPORT.most  # bytes, of an agent
 LARGEST_GREETING = bounds.GREETING.most  # bytes, of somebody who was not let in yet
 
 
-class Message(msgspec.Struct, tag=True, frozen=True, array_like=False, omit_defaults=True, gc=False):
+class Message(
+    msgspec.Struct,
+    tag=True,
+    frozen=True,
+    array_like=False,
+    omit_defaults=True,
+    gc=False,
+    forbid_unknown_fields=True,
+):
     """Anything said."""
 
 
-class Live(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Live(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
     """One attempt that the agent has.  `since` is when it began to run, if that is known and it runs."""
 
     job: JobId
@@ -103,7 +111,7 @@ class Table(Holdings, frozen=True, kw_only=True):
     number: int
 
 
-class Begun(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Begun(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
     """One attempt began to run."""
 
     task: int
@@ -119,7 +127,7 @@ class Started(Message, frozen=True):
     begun: Annotated[tuple[Begun, ...], Meta(max_length=bounds.ATTEMPTS.most)]
 
 
-class Result(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Result(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
     """How one attempt ended.
 
     kind: ``exited``       the program ended by itself: `exit_code` or `signal` says how
@@ -189,7 +197,7 @@ class ProgramTried(Message, frozen=True):
     trouble: str = ""
 
 
-class Route(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Route(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
     """Between which nodes a launched command is told of, and for which attempt; `number` is unique.
 
     `first` is the first node of the attempt's place, where the launcher is; the command is on `target`.
@@ -204,7 +212,7 @@ class Route(msgspec.Struct, frozen=True, array_like=True, gc=False):
     target: str
 
 
-class Terminal(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Terminal(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
     """What somebody sits at: its size in characters, and its kind in the words of TERM."""
 
     rows: int
@@ -254,7 +262,7 @@ class LaunchTaken(Message, frozen=True):
     sequence: int
 
 
-class UsedThere(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class UsedThere(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
     """What an attempt used on a node that is not its first.  Times in seconds, memory in kB.
 
     `why` is a sentence, when it wanted for memory or reached a limit there.
@@ -331,6 +339,12 @@ class Health(Message, frozen=True):
     said: str = ""
 
 
+class NotUnderstood(Message, frozen=True):
+    """Either side: a message was refused, nothing of it was carried out; the connection is closed next."""
+
+    said: str
+
+
 class CheckHealth(Message, frozen=True):
     """Head: run this program now and every so many seconds, and answer `Health` each time; empty: none."""
 
@@ -367,7 +381,7 @@ class Welcome(Message, frozen=True):
     host: str = ""  # name of the head's machine, for tasks
 
 
-class Hooks(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Hooks(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
     """What the node does around a job: programs with their time-outs in seconds; empty: nothing.
 
     `filters` is the directory of its node filters.
@@ -553,6 +567,7 @@ FromAgent = (
     | JobClosed
     | Heartbeat
     | Health
+    | NotUnderstood
 )
 FromHead = (
     Welcome
@@ -575,4 +590,5 @@ FromHead = (
     | TryProgram
     | Ack
     | Goodbye
+    | NotUnderstood
 )

@@ -32,7 +32,7 @@ def read_message(data: bytes, now: float) -> m.FromAgent:
     try:
         message = _decoder.decode(data)
     except UNREADABLE as error:
-        raise Nonsense(f"what it said is no message: {error}") from None
+        raise Nonsense(f"it sent no valid message: {error}") from None
     if problem := _objection(message, now):
         raise Nonsense(problem)
     return message
@@ -106,7 +106,7 @@ def believable(results: tuple[m.Result, ...], now: float) -> tuple[tuple[m.Resul
 
 
 def _lost(result: m.Result, problem: str) -> m.Result:
-    message = f"the node reported what cannot be ({problem}), so nobody knows how the task ended"
+    message = f"the node sent an impossible report ({problem}), so the result of the task is unknown"
     return m.Result(result.task, result.instance, result.attempt, "lost", message=message)
 
 

@@ -103,7 +103,7 @@ def place_of(cluster: Cluster, job: JobId, task: int, instance: int, attempt: in
 def _objection(is_sender: bool, place: Place, route: m.Route) -> str:
     """Return why a message may not pass, in a sentence; empty when it may."""
     if not place:
-        return "the task does not run any more"
+        return "the task no longer runs"
     if not is_sender or place[0][0] != route.first:
         return "only the first node of a task may launch commands for it"
     if route.target not in {node for node, _ in place}:

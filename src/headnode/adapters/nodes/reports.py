@@ -126,9 +126,11 @@ class Reports:
     def _cannot_write(self, error: Unavailable) -> None:
         if not self._since:
             self._since = time.monotonic()
-            log.error("what nodes report cannot be recorded; it is held, and tried each second: %s", error)
+            log.error(
+                "reports of nodes cannot be recorded; they are kept and tried again every second: %s", error
+            )
 
     def _can_write(self) -> None:
         if self._since:
-            log.info("what nodes report is recorded again, after %.0f s", time.monotonic() - self._since)
+            log.info("reports of nodes are recorded again, after %.0f s", time.monotonic() - self._since)
             self._since = 0.0

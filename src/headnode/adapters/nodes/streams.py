@@ -11,7 +11,7 @@ from headnode.adapters.processes.launcher import CHUNK
 WINDOW = 8  # pieces that may be on their way
 REPEAT = 2.0  # seconds until what was not taken is said again
 SHOW_LIFE = 3.0  # seconds after which something is said to the other side, though there is nothing to say
-_GONE = "its launcher is gone"
+_GONE = "its launcher has ended"
 _LARGEST = 2 * CHUNK  # bytes of a piece that is believed
 
 Say = Callable[[m.Launching], None]
@@ -109,7 +109,7 @@ class Stream:
             while self._unheard and self._unheard[0][0] <= message.sequence:
                 self._unheard.popleft()
         elif message.kind == "failed":
-            self.fail(message.data.decode(errors="replace") or "the other side has gone")
+            self.fail(message.data.decode(errors="replace") or "the other side has disconnected")
         elif message.sequence <= self._taken:  # its acknowledgement was lost
             self.acknowledge()
         elif message.sequence == self._arrived + 1 and self._may_arrive(message):
@@ -145,4 +145,4 @@ async def look_after(streams: Callable[[], Iterable[Stream]], lost_after: Callab
         for stream in list(streams()):
             stream.look(loop.time())
             if loop.time() - stream.heard > lost_after():
-                stream.fail(f"nothing was heard from the other node for {lost_after():.0f} s")
+                stream.fail(f"the other node has sent nothing for {lost_after():.0f} s")

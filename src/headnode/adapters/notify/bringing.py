@@ -53,7 +53,7 @@ def _bring(delivery: Delivery) -> tuple[Became, str]:
     if is_hook(delivery.address, delivery.ways.hooks):
         return _post(delivery)
     if not is_mail(delivery.address):
-        return "never", f"{delivery.address!r} is no address that this cluster sends to"
+        return "never", f"{delivery.address!r} is not an address to which this cluster sends notices"
     if not delivery.ways.server:
         return "later", "no mail server is set: hn cluster params EmailSmtpServer=HOST"
     _send(delivery)

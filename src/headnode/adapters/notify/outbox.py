@@ -37,7 +37,7 @@ class Outbox:
             self._database = self._opened()
         except sqlite3.DatabaseError as error:
             aside = path.with_suffix(".damaged")
-            log.error("the notices that waited in %s cannot be read, it is now %s: %s", path, aside, error)
+            log.error("the waiting notices in %s cannot be read; the file is now %s: %s", path, aside, error)
             path.replace(aside)
             for suffix in ("-wal", "-shm"):
                 path.with_name(path.name + suffix).unlink(missing_ok=True)

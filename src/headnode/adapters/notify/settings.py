@@ -46,7 +46,7 @@ def host_and_port(server: str) -> tuple[str, int]:
     if not port.isdecimal():
         raise BadRequest(
             code="mail-server",
-            what=f"{server!r} is no mail server",
+            what=f"{server!r} is not a mail server",
             fix="set EmailSmtpServer to a host, or to host:port",
         )
     return host.strip("[]"), int(port)

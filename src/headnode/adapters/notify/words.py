@@ -49,7 +49,7 @@ def _lines(notice: Notice) -> list[str]:
         ("Message", notice.message),
     ]
     shown = [f"{word + ':':<12} {value}" for word, value in facts if value]
-    return [*shown, "", f"All of it: hn job view {notice.job}"]
+    return [*shown, "", f"Details: hn job view {notice.job}"]
 
 
 def _time(at: Instant | None) -> str:

@@ -57,9 +57,11 @@ def _by_name(points: Iterable[EntryPoint]) -> dict[str, dict[str, EntryPoint]]:
 def _loaded(name: str, offers: Mapping[str, EntryPoint]) -> Policy:
     packages = " and ".join(sorted(offers))
     if name.casefold() in POLICIES:
-        raise _Unusable(f"{packages} calls its policy {name!r}, which is one of Headnode's; rename it there")
+        raise _Unusable(
+            f"{packages} names its policy {name!r}, which is a policy of Headnode; rename it there"
+        )
     if not _NAME.fullmatch(name):
-        raise _Unusable(f"{packages} calls its policy {name!r}; small letters, digits and .-_ make a name")
+        raise _Unusable(f"{packages} calls its policy {name!r}; use small letters, digits and .-_ in a name")
     if len(offers) > 1:
         raise _Unusable(f"{packages} both offer a policy {name!r}; uninstall one of them")
     (point,) = offers.values()
@@ -81,7 +83,7 @@ def _imported(point: EntryPoint, packages: str) -> object:
         loaded: object = point.load()
     except (Exception, SystemExit) as error:  # a stranger's module
         what = f"{type(error).__name__}: {error}".rstrip(": ")
-        raise _Unusable(f"{packages} does not load: {what}; mend or uninstall it, then restart") from error
+        raise _Unusable(f"{packages} does not load: {what}; correct or uninstall it, then restart") from error
     return loaded
 
 

@@ -18,7 +18,7 @@ def read_captured(job_directory: Path, name: str, offset: int, most: int) -> tup
     """Return up to `most` bytes from `offset` on, and the size of the file; a missing file is an empty one.
 
     A negative offset counts from the end.
-    Raises:  NotFound ``no-output`` when what is there is no file of the job's own user.
+    Raises:  NotFound ``no-output`` when what is there is not a regular file of the job's user.
     """
     try:
         with contextlib.ExitStack() as opened:
@@ -61,7 +61,9 @@ def _open(job_directory: Path, name: str, opened: contextlib.ExitStack) -> int:
     file = _entered(os.open(last, _FILE, dir_fd=folder), opened)
     found = os.fstat(file)
     if not stat.S_ISREG(found.st_mode) or found.st_uid != owner:
-        raise NotFound(code="no-output", what=f"captured output {name!r} is no file of the job's own user")
+        raise NotFound(
+            code="no-output", what=f"captured output {name!r} is not a regular file of the job's user"
+        )
     return file
 
 

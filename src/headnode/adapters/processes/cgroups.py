@@ -174,7 +174,7 @@ class Freezer:
         """
         found = find()
         if found.unified is None:
-            raise FileNotFoundError("there are no control groups that we may use")
+            raise FileNotFoundError("there are no control groups that this agent may use")
         outer = found.unified / name_of(marker)
         self._tasks = make_tasks(outer, found)
         (self._tasks / LOOSE).mkdir(exist_ok=True)

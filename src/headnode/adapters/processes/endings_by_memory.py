@@ -59,8 +59,8 @@ def for_want_of_memory(bounds: Bounds, peak: int | None) -> str:
 
 
 _NONE_LEFT = (
-    f"a process of the task was killed because its node had no memory left; with {_ASK} memory is held "
-    "for the task, and others are kept from it"
+    f"a process of the task was killed because its node had no memory left; with {_ASK} memory is "
+    "reserved for the task, and other tasks cannot use it"
 )
 
 

@@ -186,7 +186,7 @@ class Factory:
         for marker, order in waiting.items():
             try:
                 if marker in self._repeated:
-                    raise Unavailable(code="factory", what="the shepherd factory was killed again and again")
+                    raise Unavailable(code="factory", what="the shepherd factory was killed repeatedly")
                 self._repeated.add(marker)
                 self.order(order)
             except Unavailable as error:

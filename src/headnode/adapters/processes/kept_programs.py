@@ -117,7 +117,7 @@ def _order(kept: Kept, outcome: Path) -> bytes:
         *variables,
     ]
     if any("\0" in field for field in fields):
-        raise ValueError("a zero byte is in what it is to be run with")
+        raise ValueError("its arguments or its environment contain a zero byte")
     return b"".join(os.fsencode(field) + b"\0" for field in fields)
 
 

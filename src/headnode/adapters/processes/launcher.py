@@ -125,7 +125,7 @@ def dial(folder: int, name: str = SOCKET) -> socket.socket:
         channel.connect(f"/proc/self/fd/{folder}/{name}")  # its path may be too long for an address
         credentials = channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
         if struct.unpack("3i", credentials)[1] not in (0, os.getuid()):
-            raise PermissionError(1, "it is not the agent who listens there")
+            raise PermissionError(1, "the process that listens there is not the agent")
     except OSError:
         channel.close()
         raise
@@ -218,7 +218,7 @@ def _pass_input_on(frames: Frames) -> bool:
 def _take(heard: list[tuple[bytes, bytes]] | None) -> int | None:
     """Pass on what came; return the exit status when that is known."""
     if heard is None:
-        return _fail("the agent of this node is gone, and with it the command")
+        return _fail("the agent of this node has ended, and the command with it")
     for kind, data in heard:
         if kind == OUTPUT:
             _write(1, data)

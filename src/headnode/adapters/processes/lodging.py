@@ -68,7 +68,7 @@ class Lodging:
 
     def _do_without(self, why: str) -> None:
         """Make no more groups: what they would keep is looked at instead."""
-        print(f"tasks have no groups of their own from now on: {why}", file=sys.stderr)  # noqa: T201 (the shepherds' log)
+        print(f"tasks get no control groups of their own from now on: {why}", file=sys.stderr)  # noqa: T201 (the shepherds' log)
         self._groups = None
         self._kills = Kills(kills_on_machine)
 

@@ -197,7 +197,7 @@ class Shepherd:
             try:
                 self._launches.begin(order)
             except OSError as error:
-                self._link.say(["not-launched", order.number, f"no process can be made: {error.strerror}"])
+                self._link.say(["not-launched", order.number, f"no process can be created: {error.strerror}"])
 
     # Standing still.
 
@@ -322,14 +322,14 @@ class Shepherd:
             _, key = heapq.heappop(self._limits)
             attempt = self._lanes.running.get(key)
             if attempt is not None:
-                limit = f"the run time limit of the task, {attempt.limit:g} s, is over"
+                limit = f"the run time limit of the task, {attempt.limit:g} s, expired"
                 self._end(attempt, "timed-out", limit, self._grace)
         if self._deadline is not None and boot_time() >= self._deadline:
             self._deadline = None
             for key in list(self._lanes.queued):
                 self._stop(key, self._grace)
             for attempt in list(self._lanes.running.values()):
-                self._end(attempt, "timed-out", "the run time limit of the job is over", self._grace)
+                self._end(attempt, "timed-out", "the run time limit of the job expired", self._grace)
 
     def _start_what_is_next(self) -> None:
         """Write down all that happened and the starts to come with one write, then start.
@@ -395,8 +395,8 @@ class Shepherd:
             self._journal.append(self._records)
         except OSError as error:
             return (
-                f"this node cannot write down what it runs: {os.strerror(error.errno or 0).lower()}; "
-                "make room in the state directory of its agent"
+                f"this node cannot record what it runs: {os.strerror(error.errno or 0).lower()}; "
+                "free some space in the state directory of its agent"
             )
         return ""
 

@@ -179,7 +179,7 @@ def _open_input(path: str) -> int:
     except OSError as error:
         raise _cannot(
             f"the standard input {path!r} cannot be read: {_reason(error)}; "
-            "create the file and let its owner read it, or leave standard input out",
+            "create the file, readable for the owner of the job, or leave out standard input",
             faults.FILES,
             error,
         ) from None
@@ -208,7 +208,7 @@ def _open_captured(name: str, output_directory: int) -> int:
     except OSError as error:
         raise CannotStart(
             f"the file for captured output {name!r} cannot be written on this node: {_reason(error)}; "
-            "make room there, or redirect both standard output and standard error",
+            "free some space there, or redirect both standard output and standard error",
             faults.FILES if _takes_files(output_directory) else faults.CAPTURED_OUTPUT,
         ) from None
 
@@ -270,9 +270,7 @@ def _start(program: Program, files: Files, entrances: Sequence[int]) -> int:
     except OSError as error:
         raise CannotStart(_why_not(program, path, error)) from None
     except ValueError as error:  # a zero byte in an argument or a variable
-        raise CannotStart(
-            f"the command line or the environment is not possible: {error}; correct it"
-        ) from None
+        raise CannotStart(f"the command line or the environment is not valid: {error}; correct it") from None
 
 
 def _with_limits(limits: tuple[Asked, ...], entrances: Sequence[int]) -> Start:

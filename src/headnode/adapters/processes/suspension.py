@@ -66,7 +66,7 @@ class Suspension:
         try:
             runs = self._way.stop(mine - spared, mine & spared, picture)
         except OSError as error:
-            print(f"control groups cannot stop tasks, signals must: {error}", file=sys.stderr)  # noqa: T201 (the shepherds' log)
+            print(f"control groups cannot stop tasks; signals are used instead: {error}", file=sys.stderr)  # noqa: T201 (the shepherds' log)
             self._way = _Signals()
             runs = self._way.stop(mine - spared, set(), picture)
         if runs and not self.still:

@@ -146,7 +146,7 @@ class Groups:
         except OSError as error:
             raise NoGroup(f"the groom does not answer: {error}") from None
         if not answer or json.loads(answer) != ["made"]:
-            raise NoGroup(answer.decode() or "the groom has gone")
+            raise NoGroup(answer.decode() or "the groom has ended")
         paths = {name: outer / name_of(self._number) for name, outer in self._outer.items()}
         return Group(self._number, files, paths, self._found.version)
 

@@ -212,7 +212,7 @@ def main(folder: str, words: Sequence[str]) -> int:
     """
     come = _wait_for_somebody(os.open(folder, os.O_PATH | os.O_DIRECTORY))
     if come is None:
-        sys.stderr.write(f"nobody connected to the terminal of this job within {_PATIENCE:.0f} s\n")
+        sys.stderr.write(f"no client connected to the terminal of this job within {_PATIENCE:.0f} s\n")
         return FAILED
     frames, size, typed = come
     argv = [words[0], *words] if words else login_shell(os.environ)

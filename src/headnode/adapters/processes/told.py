@@ -18,7 +18,7 @@ from headnode.core.model.unreadable import UNREADABLE
 LARGEST = 64 * 1024 * 1024  # bytes
 
 
-class Introduction(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
+class Introduction(msgspec.Struct, frozen=True, array_like=True, tag="hello", forbid_unknown_fields=True):
     """Who it is, what waits, what runs (and since when), what is over and not known to the head.
 
     `suspended` is the number of the suspension by which it lets nothing run, or soon nothing; 0: by none.
@@ -32,32 +32,38 @@ class Introduction(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
     suspended: int = 0
 
 
-class ToldStarted(msgspec.Struct, frozen=True, array_like=True, tag="started"):
+class ToldStarted(msgspec.Struct, frozen=True, array_like=True, tag="started", forbid_unknown_fields=True):
     """These run: task, instance, attempt, since when."""
 
     begun: list[tuple[int, int, int, float]]
 
 
-class ToldEnded(msgspec.Struct, frozen=True, array_like=True, tag="ended"):
+class ToldEnded(msgspec.Struct, frozen=True, array_like=True, tag="ended", forbid_unknown_fields=True):
     """These are over."""
 
     ended: list[EndedRecord]
 
 
-class ToldSuspended(msgspec.Struct, frozen=True, array_like=True, tag="suspended"):
+class ToldSuspended(
+    msgspec.Struct, frozen=True, array_like=True, tag="suspended", forbid_unknown_fields=True
+):
     """Everything stands still, by the suspension of this number."""
 
     number: int
 
 
-class ToldNotLaunched(msgspec.Struct, frozen=True, array_like=True, tag="not-launched"):
+class ToldNotLaunched(
+    msgspec.Struct, frozen=True, array_like=True, tag="not-launched", forbid_unknown_fields=True
+):
     """The launch of this number came to nothing."""
 
     number: str
     why: str
 
 
-class ToldLaunchesOver(msgspec.Struct, frozen=True, array_like=True, tag="launches-over"):
+class ToldLaunchesOver(
+    msgspec.Struct, frozen=True, array_like=True, tag="launches-over", forbid_unknown_fields=True
+):
     """Nothing runs any more of what an attempt (job.task.instance.attempt) of another node launched here.
 
     Times in seconds, memory in kB; `why`: a sentence, when there was no memory for it or it reached a limit.
@@ -86,7 +92,7 @@ def read_told(data: bytes) -> Told:
         return _decoder.decode(data)
     except UNREADABLE as error:
         raise BadRequest(
-            code="shepherd-message", what=f"a shepherd said what is not understood: {error}"
+            code="shepherd-message", what=f"a message of a shepherd was not understood: {error}"
         ) from None
 
 

@@ -47,7 +47,7 @@ async def _run(options: Options) -> None:
         return
     facts = facts_of_this_machine(options)
     if not facts.machine_processors:
-        log.info("processors are declared, not found on the machine: no task is bound to its own")
+        log.info("processors are declared, not found on the machine: tasks are not bound to processors")
     log.info("the agent of node %s starts: Headnode %s, process %d", facts.name, __version__, os.getpid())
     agent = Agent(places, facts, transport)
     loop = asyncio.get_running_loop()

@@ -67,7 +67,7 @@ class Agent:
         await self._reading.close()
         await self._jobs.close()
         self._last_run.end()
-        log.info("the agent ends, as it was told to")
+        log.info("the agent ends, as requested")
 
     def leave(self) -> None:
         """End soon; tasks go on."""
@@ -84,14 +84,14 @@ class Agent:
         """Keep what happens for the next connection."""
         self._results.welcome = False
         if self._lease.is_over and not self._told_of_lease and not self._jobs.is_empty:
-            log.warning("the lease of this node is over: jobs that may run elsewhere stand still here")
+            log.warning("the lease of this node has expired: jobs that may run elsewhere are stopped here")
             self._told_of_lease = True
 
     def head_is_off(self, dialed: float) -> None:
         """Nothing listened where the head does when it was dialed (seconds since the machine was started)."""
         self._lease.head_is_off(dialed)
         if self._unmet is not None and dialed - self._unmet > NEVER_MET and self._jobs.is_empty:
-            log.warning("no head has ever been there; the agent ends and can be started again")
+            log.warning("the agent has never reached a head; it ends and can be started again")
             self.leave()
 
     def beat(self) -> None:
@@ -155,6 +155,8 @@ class Agent:
                 self._trials.start(message)
             case m.CheckHealth(program=program, every=every):
                 self._health.order(program, every)
+            case m.NotUnderstood(said=said):
+                log.warning("the head refused a message of this node: %s", said)
             case m.Goodbye(reason=reason):
                 self._goodbye(reason)
 
@@ -193,7 +195,7 @@ class Agent:
             log.warning("old output could not be removed: %s", trouble)
 
     def _goodbye(self, reason: str) -> None:
-        log.info("the head says goodbye: %s", reason)
+        log.info("the head ended the connection: %s", reason)
         if reason == "cancel":
             self._jobs.when_empty = self.leave
             self._jobs.end_all()

@@ -93,7 +93,7 @@ class ClientDoor:
         except HeadnodeError as error:
             writer.write(frame(_refusal(error)))
         except (OSError, TimeoutError) as error:  # a TimeoutError of the head is told by _admitted
-            log.debug("a user of this node is gone: %s", error)
+            log.debug("a client on this node has disconnected: %s", error)
         finally:
             self._users[uid] -= 1
             self._users += Counter()  # forgets those who are gone
@@ -132,7 +132,7 @@ class ClientDoor:
         try:
             entry = msgspec.json.decode(first, type=Entry)
         except UNREADABLE as error:
-            raise BadRequest(code="request", what=f"what was said is not understood: {error}") from None
+            raise BadRequest(code="request", what=f"the request was not understood: {error}") from None
         found = self._tasks.attempt_of(uid, entry.task)
         if found is None:
             raise NotAllowed(
@@ -165,7 +165,7 @@ class ClientDoor:
             streams[1].close()
         raise Unavailable(
             code="head-away",
-            what=f"the head is not reached from this node: {why}",
+            what=f"the head cannot be reached from this node: {why}",
             fix="try again later",
         )
 

@@ -116,8 +116,8 @@ class Filtering:
         self._work.get(job, set()).discard(done)
         if done.cancelled() or (error := done.exception()) is None:
             return
-        log.error("filters of job %d came to nothing", job, exc_info=error)
+        log.error("filters of job %d failed", job, exc_info=error)
         for key, _ in candidates:
             if self.take_back(job, key):
-                why = "the agent of the node could not ask its filters; see its log"
+                why = "the agent of the node could not run its filters; see its log"
                 self._owner.refused(job, key, why, faults.NODE_FILTERS)

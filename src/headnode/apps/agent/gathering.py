@@ -65,7 +65,7 @@ class Gathering:
                 self._say(m.LaunchesOver(m.Route(job, *key, "", self._node, node)))
             await self._wait_for(missing, answers, min(left, self._repeat))
         if missing:
-            log.warning("what job %d used on %s is not known", job, ", ".join(sorted(missing)))
+            log.warning("the resource use of job %d on %s is unknown", job, ", ".join(sorted(missing)))
         del self._answers[job, key]
         return answers
 

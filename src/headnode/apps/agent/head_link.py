@@ -9,11 +9,13 @@ from typing import Protocol
 
 import msgspec
 
+from headnode import __version__
 from headnode.adapters.nodes import messages as m
 from headnode.adapters.nodes.framing import frame, read_frame
 from headnode.adapters.processes.lease import boot_time
 from headnode.apps.agent.waiting import Waiting, reason_of
-from headnode.core.model.errors import BadRequest
+from headnode.core.lifecycle.records import decode_spec
+from headnode.core.model.errors import BadRequest, UnknownDescription
 
 log = logging.getLogger("headnode.agent")
 
@@ -26,9 +28,25 @@ _encode = msgspec.msgpack.Encoder().encode
 _decoder: msgspec.msgpack.Decoder[m.FromHead] = msgspec.msgpack.Decoder(m.FromHead)
 
 
+_UNKNOWN = "message-unknown"
+
+
 async def _next(reader: asyncio.StreamReader) -> m.FromHead | None:
     data = await read_frame(reader, m.LARGEST_MESSAGE)
-    return None if data is None else _decoder.decode(data)
+    if data is None:
+        return None
+    try:
+        message = _decoder.decode(data)
+        if isinstance(message, m.OpenJob):
+            decode_spec(message.spec)
+    except (msgspec.MsgspecError, UnknownDescription) as error:
+        why = error.why if isinstance(error, UnknownDescription) else error
+        raise BadRequest(
+            code=_UNKNOWN,
+            what=f"it sent a message that Headnode {__version__} does not know; nothing was done: {why}",
+            fix="install the version of the head on this node",
+        ) from None
+    return message
 
 
 class Transport(Protocol):
@@ -122,7 +140,7 @@ class HeadLink:
 
     def _drop(self) -> None:
         """Hang up on a head that says nothing; it is dialed again."""
-        log.warning("the head has said nothing for long: it is dialed anew")
+        log.warning("the head has sent nothing for too long: connecting again")
         if self._writer is not None:
             self._writer.transport.abort()
 
@@ -131,9 +149,11 @@ class HeadLink:
         while True:
             try:
                 await self._converse()
-                why = "it has hung up"
-            except (OSError, BadRequest, msgspec.MsgspecError) as error:  # a timeout is an OSError
+                why = "it closed the connection"
+            except (OSError, BadRequest) as error:  # a timeout is an OSError
                 why = reason_of(error)
+                if isinstance(error, BadRequest) and error.code == _UNKNOWN:
+                    self.say(m.NotUnderstood(said=why))
             self._hang_up()
             self._waiting.failed(why)
             self._speaker.head_is_away()
@@ -151,9 +171,11 @@ class HeadLink:
         async with asyncio.timeout(PATIENCE):
             answer = await _next(reader)
         if not isinstance(answer, m.Welcome | m.Goodbye | None):
-            raise BadRequest(code="no-welcome", what="the head speaks and has not said welcome")
+            raise BadRequest(code="no-welcome", what="the head sent another message before its welcome")
         if answer is None:
-            raise BadRequest(code="no-welcome", what="it hung up without an answer; its log may say why")
+            raise BadRequest(
+                code="no-welcome", what="it closed the connection without an answer; its log may say why"
+            )
         if isinstance(answer, m.Welcome):
             self._waiting.reached(answer.cluster)
         while answer is not None:

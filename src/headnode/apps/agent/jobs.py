@@ -139,7 +139,7 @@ class Jobs:
     def counted(self) -> str:
         """Return how many jobs are here, and how many of their tasks."""
         tasks = sum(len(list(job.live())) for job in self._jobs.values())
-        return f"{len(self._jobs)} jobs with {tasks} tasks that are not over"
+        return f"{len(self._jobs)} jobs with {tasks} tasks that have not ended"
 
     def renew(self, until: float | None) -> None:
         """Let tasks that may be run elsewhere go on until then (seconds since the boot); None: for ever."""

@@ -23,7 +23,7 @@ class LastRun:
             return ""
         if before != self._boot:
             return "the machine was rebooted while an agent ran: what ran here is lost"
-        return "the agent before this one was killed, or ended by a fault; what it started is looked for"
+        return "the previous agent was killed or failed; the processes that it started are looked for"
 
     def end(self) -> None:
         """Note that the agent ends as it was told to."""

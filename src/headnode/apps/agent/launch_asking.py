@@ -28,7 +28,7 @@ OVER = "the task is over"
 _KINDS = {"out": wire.OUTPUT, "err": wire.ERROR}
 
 
-class Request(msgspec.Struct, frozen=True):
+class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a launcher asks for."""
 
     secret: str
@@ -89,7 +89,7 @@ class Asking:
         try:
             return msgspec.json.decode(text, type=Request)
         except UNREADABLE as error:
-            raise BadRequest(code="launch", what=f"what was asked is not understood: {error}") from None
+            raise BadRequest(code="launch", what=f"the request was not understood: {error}") from None
 
     def _attempt_of(self, request: Request, uid: int) -> tuple[JobId, Key]:
         """Return the attempt that asks.
@@ -105,7 +105,7 @@ class Asking:
                 return JobId(job), key
         raise NotAllowed(
             code="launch",
-            what=f"this is not task {request.task!r}, or it does not run here any more",
+            what=f"this is not task {request.task!r}, or it no longer runs here",
             fix="launch commands from the first node of a parallel task that runs, as its user",
         )
 
@@ -115,10 +115,10 @@ class Asking:
             while (data := await read_frame(reader, 2 * wire.CHUNK)) is not None:
                 kind = {wire.INPUT: "in", wire.INPUT_END: "in-end"}.get(data[:1])
                 if kind is None:
-                    raise BadRequest(code="launch", what=f"a launcher said {data[:1]!r}")
+                    raise BadRequest(code="launch", what=f"a launcher sent {data[:1]!r}")
                 await stream.say(kind, data[1:])
         except BadRequest as error:
-            log.warning("a launcher was cut off: %s", error)
+            log.warning("the connection of a launcher was closed: %s", error)
         await stream.leave()
 
     async def _answer_launcher(self, stream: Stream, writer: asyncio.StreamWriter) -> None:

@@ -79,8 +79,8 @@ class LaunchPlaces:
         if not python:
             raise Unavailable(
                 code="launcher",
-                what=f"no Python on this node can be run by user {uid}, who needs one to launch commands",
-                fix="install python3, or Headnode where everybody can read it",
+                what=f"no Python on this node can be run by user {uid}, which launching commands needs",
+                fix="install python3, or install Headnode where all users can read it",
             )
         code = folder / f"{PROGRAM}.py"
         _copy(launcher.__file__, code)

@@ -180,7 +180,7 @@ class Serving:
             if piece.kind != "failed":
                 stream.took()
             if piece.kind in ("gone", "failed"):
-                stream.fail("its launcher is gone")
+                stream.fail("its launcher has ended")
                 return
 
     async def _tell(self, reader: asyncio.StreamReader, stream: Stream) -> None:
@@ -197,7 +197,7 @@ class Serving:
             if kind not in (wire.OUTPUT, wire.ERROR):
                 break
             await stream.say("out" if kind == wire.OUTPUT else "err", rest)
-        raise BadRequest(code="launch", what="a launched command ended without a word")
+        raise BadRequest(code="launch", what="a launched command ended without a result")
 
     def end_of_attempt(self, job: JobId, key: Key) -> None:
         """An attempt is over: what it launched here is to end."""
@@ -254,5 +254,5 @@ def _read_exit(data: bytes) -> tuple[int, str]:
     try:
         said = msgspec.json.decode(data, type=_Exit)
     except UNREADABLE:
-        raise BadRequest(code="launch", what="how a launched command ended is not understood") from None
+        raise BadRequest(code="launch", what="the result of a launched command was not understood") from None
     return said.code, said.problem

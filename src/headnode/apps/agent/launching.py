@@ -119,7 +119,7 @@ class Launching:
         if stream is not None:
             stream.hear(message)
         elif not isinstance(message, m.LaunchPiece) or message.kind != "failed":
-            unknown = f"node {self._node} knows nothing of it any more".encode()
+            unknown = f"node {self._node} no longer knows it".encode()
             self._owner.say(m.LaunchPiece(message.route, not message.back, 0, "failed", unknown))
 
     def launched(self) -> list[m.Live]:
@@ -207,4 +207,4 @@ class Launching:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._work.discard(task)
         if not task.cancelled() and isinstance(task.exception(), Exception):
-            log.warning("a conversation with a launched command ended: %s", task.exception())
+            log.warning("the connection to a launched command was closed: %s", task.exception())

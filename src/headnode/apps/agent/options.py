@@ -39,10 +39,15 @@ def read_options(argv: Sequence[str]) -> Options:
     parser.add_argument("--head", type=Path, metavar="SOCKET", help="the socket of a head on this machine")
     parser.add_argument("--join", default="", metavar="INVITATION", help="as hn node invite printed it")
     parser.add_argument("--only-join", action="store_true", help="join and end")
-    parser.add_argument("--state", type=Path, required=True, metavar="DIRECTORY", help="where to keep things")
+    parser.add_argument("--state", type=Path, required=True, metavar="DIRECTORY", help="state directory")
     parser.add_argument("--name", default="", help="name of this node (default: that of the machine)")
     for name in ("processors", "sockets", "memory", "speed", "disk", "swap"):
-        parser.add_argument(f"--{name}", type=_positive, metavar="N", help="instead of what the machine has")
+        parser.add_argument(
+            f"--{name}",
+            type=_positive,
+            metavar="N",
+            help="use this number instead of the one found on the machine",
+        )
     parser.add_argument("--groups", default="", metavar="A,B", help="node groups this node is in")
     parser.add_argument("--features", default="", metavar="A,B", help="features this node has")
     found = parser.parse_args(argv)

@@ -33,7 +33,7 @@ class Results:
         """
         (result,), problem = believable((entry.result,), time.time())
         if problem:
-            log.warning("the shepherd of job %d reported what cannot be: %s", job, problem)
+            log.warning("the shepherd of job %d sent an impossible report: %s", job, problem)
         entry = entry._replace(result=result)
         if self.ledger.add(job, entry) and self.welcome and self._flush is None:
             loop = asyncio.get_running_loop()

@@ -241,7 +241,7 @@ class Shepherds:
             story = job_journal.read(tended.journal)
             if story is not None and story.header.process == process and job_journal.lives(tended.journal):
                 return tended
-        log.warning("process %d is no shepherd of this agent and was turned away", process)
+        log.warning("process %d is not a shepherd of this agent; its connection was refused", process)
         return None
 
     def _introduced(self, tended: Tended, said: told.Introduction, writer: asyncio.StreamWriter) -> None:

@@ -39,12 +39,12 @@ def _named(opened: Said, node: str) -> Said:
         raise Unavailable(
             code="no-such-user",
             what=f"user {opened.owner!r} does not exist on node {node!r}",
-            fix="make the user there, or ask for other nodes",
+            fix="create the user there, or request other nodes",
         ) from None
     if opened.same_numbers and found.pw_uid != opened.uid:
         raise Unavailable(
             code="other-number",
             what=f"user {opened.owner!r} is {found.pw_uid} on node {node!r}, and {opened.uid} on the head",
-            fix="give both the same number, or map users by name: hn cluster params UserMapping=name",
+            fix="use the same uid on both, or map users by name: hn cluster params UserMapping=name",
         )
     return replace(opened, uid=found.pw_uid, gid=found.pw_gid)

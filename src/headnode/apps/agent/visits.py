@@ -36,7 +36,7 @@ class Stage(StrEnum):
     LEFT = "left"  # over; the head has not heard that its epilog failed
 
 
-class Visit(msgspec.Struct):
+class Visit(msgspec.Struct, forbid_unknown_fields=True):
     """One job on this node."""
 
     job: JobId
@@ -89,7 +89,7 @@ class Visits:
             try:
                 yield msgspec.msgpack.decode(path.read_bytes(), type=Visit)
             except msgspec.DecodeError as error:
-                log.error("%s does not read, and is left alone: %s", path, error)
+                log.error("%s cannot be read and is ignored: %s", path, error)
 
     def close(self) -> None:
         """Let go; programs that run go on, and the next agent hears how they ended."""
@@ -199,7 +199,7 @@ class Visits:
         if self._work.get(job) is done:
             del self._work[job]
         if not done.cancelled() and (error := done.exception()) is not None:
-            log.error("the visit of job %d came to nothing", job, exc_info=error)
+            log.error("the preparation or release of this node for job %d failed", job, exc_info=error)
 
     async def _enter(self, visit: Visit) -> None:
         trouble = ""
@@ -249,7 +249,7 @@ class Visits:
         try:
             path = registered(visit.hooks.filters).get(JOB_END) if visit.hooks.filters else None
         except Unavailable as error:
-            log.error("job %d leaves without its filter: %s", visit.job, error)
+            log.error("job %d ends on this node without its job end filter: %s", visit.job, error)
             return
         if path is not None:
             question = question_at_end(visit.job, visit.environment["HEADNODE_USER"])
@@ -282,8 +282,8 @@ class Visits:
             scratch.write_bytes(msgspec.msgpack.encode(visit))
             scratch.replace(path)
         except OSError as error:
-            why = f"this node cannot write down what it does for job {visit.job}: {error.strerror}"
-            log.error("%s; make room in the state directory of its agent", why)
+            why = f"this node cannot record what it does for job {visit.job}: {error.strerror}"
+            log.error("%s; free some space in the state directory of its agent", why)
             return why
         return ""
 

@@ -4,10 +4,6 @@ import logging
 import ssl
 import time
 
-import msgspec
-
-from headnode import __version__
-
 log = logging.getLogger("headnode.agent")
 
 AGAIN = 600.0  # seconds after which it is told anew that the same head is not reached for the same reason
@@ -38,7 +34,7 @@ class Waiting:
         if now - self._told_at < rest:
             return
         log.warning(
-            "no connection to the head at %s, since %.0f s: %s; it is dialed again and again",
+            "no connection to the head at %s for %.0f s: %s; still trying",
             self._head, now - self._since, why,
         )  # fmt: skip
         self._told, self._told_at, self._lines = why, now, self._lines + 1
@@ -49,17 +45,12 @@ def reason_of(error: Exception) -> str:
     match error:
         case ssl.SSLCertVerificationError():
             return (
-                f"its certificate is not trusted ({error.verify_message}): it has another authority than "
-                f"when this node joined; restore authority/ on the head node (hn restore), or {_JOIN}"
+                f"its certificate is not trusted ({error.verify_message}): its authority is not the one "
+                f"that this node joined; restore authority/ on the head node (hn restore), or {_JOIN}"
             )
         case ssl.SSLError():
             said = (error.reason or str(error)).lower().replace("_", " ")
             return f"the encrypted connection failed ({said}); if the head does not know this node, {_JOIN}"
-        case msgspec.MsgspecError():
-            return (
-                f"it says what Headnode {__version__} does not know, and nothing was done about it: {error}; "
-                "install the version of the head on this node"
-            )
         case ConnectionRefusedError():
             return "nothing listens there"
         case TimeoutError():

@@ -63,7 +63,7 @@ _ADVICE: "Mapping[str, tuple[str, str]]" = MappingProxyType(
         "pe": ("numprocessors", "--numprocessors N[-M] (-n N)"),
         "qos": ("jobtemplate", "--jobtemplate NAME"),
         "queue": ("jobtemplate", "a queue is a job template (--jobtemplate NAME) or a node group"),
-        "requeue": ("rerunnable", "--rerunnable; tasks of the command line are, unless you say otherwise"),
+        "requeue": ("rerunnable", "--rerunnable; tasks of the command line are rerunnable by default"),
         "testonly": ("dryrun", "--dry-run"),
         "time": ("runtime", "--runtime 1h30m (-t 1h30m)"),
         "uid": ("user", "--user NAME"),

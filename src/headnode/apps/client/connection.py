@@ -63,7 +63,7 @@ class Connection:
             raise ValueError(f"an answer of {size} bytes is larger than {LARGEST_FRAME}")
         answer = read_json(self._read(size).decode())
         if not isinstance(answer, dict):
-            raise ValueError("an answer that is no JSON object")
+            raise ValueError("an answer that is not a JSON object")
         return answer
 
     def fileno(self) -> int:

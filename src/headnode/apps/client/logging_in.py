@@ -56,6 +56,6 @@ def _read(line: str) -> Invitation:
     except BadRequest:
         raise BadRequest(
             code="login",
-            what="this is no login line, or only a part of one",
+            what="this is not a login line, or only a part of one",
             fix="paste the whole line that `hn token new` printed on the head node",
         ) from None

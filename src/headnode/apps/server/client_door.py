@@ -49,7 +49,7 @@ class ClientDoor:
             strangers.warning("a client at %s was turned away: %s", address, error)
             send(writer, refusal(error))
         except (ConnectionError, TimeoutError) as error:
-            strangers.info("a client at %s is gone: %s", address, error or "it was too slow")
+            strangers.info("a client at %s has disconnected: %s", address, error or "it was too slow")
         finally:
             writer.close()
 

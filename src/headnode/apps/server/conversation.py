@@ -89,7 +89,7 @@ class Conversation:
             data = await read_rest(self._reader, size)
         await self._shares.turn(self._share)
         if self._writer.is_closing():
-            raise ConnectionResetError("the client has gone")
+            raise ConnectionResetError("the client has disconnected")
         return data
 
     async def _one(self, data: bytes) -> Talk | None:

@@ -62,4 +62,4 @@ class LicenceCounts:
             if told != self._engine.settings.text("Licences"):
                 await self._inbox.ask(c.SetParameter(by=BY, name="Licences", value=told))
         except (BadRequest, Refused, Unavailable) as error:
-            self.problem = f"what the licence program said cannot be used: {error}"
+            self.problem = f"the output of the licence program is not valid: {error}"

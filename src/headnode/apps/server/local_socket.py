@@ -31,7 +31,7 @@ class LocalSocket:
         except HeadnodeError as error:
             send(writer, refusal(error))
         except (ConnectionError, TimeoutError) as error:
-            log.debug("a client is gone: %s", error or "it was too slow")
+            log.debug("a client has disconnected: %s", error or "it was too slow")
             writer.transport.abort()
         finally:
             writer.close()

@@ -97,7 +97,7 @@ def _in_states(states: Iterable[str], desk: Desk, nodes: Mapping[str, NodeRecord
     if strange := sorted(wanted - possible):
         raise BadRequest(
             code="node-state",
-            what=f"{strange[0]!r} is no state of a node",
+            what=f"{strange[0]!r} is not a state of a node",
             fix="use Ready, Paused, Draining, Drained or Unreachable",
         )
     return {name for name, word in words.items() if word in wanted or wanted & {"*", "all"}}

@@ -28,11 +28,13 @@ def read_options(arguments: list[str]) -> Options:
     parser = argparse.ArgumentParser(
         prog="python -m headnode.apps.server", description="Run a head in the foreground."
     )
-    parser.add_argument("--state", type=Path, required=True, help="directory that keeps everything")
+    parser.add_argument("--state", type=Path, required=True, help="state directory")
     parser.add_argument("--name", default="", help="name of the cluster (default: as before)")
     parser.add_argument("--nodes", type=int, help="nodes to run on this machine (default: as before, or 1)")
     parser.add_argument("--processors", type=int, help="processors of each (default: as before, or all)")
-    parser.add_argument("--listen", default="", metavar="HOST[:PORT]", help="let other machines join here")
+    parser.add_argument(
+        "--listen", default="", metavar="HOST[:PORT]", help="address at which other machines can join"
+    )
     parser.add_argument("--verbose", action="store_true", help="log more")
     read = parser.parse_args(arguments)
     if (read.nodes is not None and read.nodes < 0) or (read.processors is not None and read.processors < 1):

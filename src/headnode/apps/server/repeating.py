@@ -33,7 +33,7 @@ def taken_from(verb: str, fields: Fields) -> tuple[Fields, Once | None]:
     if not isinstance(key, str) or not 0 < len(key) <= LONGEST_KEY or not key.isprintable():
         raise BadRequest(
             code="idempotency",
-            what="the idempotency key is no printable text",
+            what="the idempotency key is not printable text",
             fix=f"use 1 to {LONGEST_KEY} characters, such as a UUID",
         )
     body = msgspec.json.encode([verb, rest], order="deterministic")

@@ -42,7 +42,7 @@ async def retire_nodes(engine: Engine, inbox: Inbox, state: Path, names: Collect
     while True:
         await asyncio.sleep(BETWEEN_LOOKS)
         for name in retired(engine.cluster, state, names):
-            log.info("node %s of this machine is not run any more and was removed", name)
+            log.info("node %s of this machine is no longer used and was removed", name)
             try:
                 await inbox.ask(c.ChangeNode(by=_HEAD, node=name, wish="remove"))
             except HeadnodeError as error:

@@ -44,9 +44,9 @@ class Channel:
         try:
             said = msgspec.json.decode(data)
         except UNREADABLE as error:
-            raise BadRequest(code="said", what=f"what was said is not JSON: {error}") from None
+            raise BadRequest(code="said", what=f"the request is not JSON:  {error}") from None
         if not isinstance(said, dict):
-            raise BadRequest(code="said", what="what was said is no JSON object")
+            raise BadRequest(code="said", what="the request is not a JSON object")
         return said
 
     async def say(self, **said: Any) -> None:
@@ -55,7 +55,7 @@ class Channel:
         Raises:  ConnectionError.
         """
         if self._writer.is_closing():
-            raise ConnectionResetError("the client is gone")
+            raise ConnectionResetError("the client has disconnected")
         self._writer.write(frame(msgspec.json.encode({"ok": True, **said})))
         await self._writer.drain()
 
@@ -135,8 +135,8 @@ async def _hear(stream: Stream, channel: Channel) -> None:
             case _:
                 raise BadRequest(
                     code="said",
-                    what="that is nothing to say here",
-                    fix="say in, end or window: see the contract",
+                    what="this message is not possible here",
+                    fix="send in, end or window: see the API",
                 )
 
 

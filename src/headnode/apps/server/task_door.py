@@ -50,7 +50,7 @@ class TaskDoor:
         except HeadnodeError as error:
             send(writer, refusal(error))
         except (ConnectionError, TimeoutError) as error:
-            log.debug("a task of node %s is gone: %s", node, error)
+            log.debug("the connection of a task of node %s was closed: %s", node, error)
         finally:
             self._nodes[node] -= 1
             self._nodes += Counter()  # forgets those who are gone

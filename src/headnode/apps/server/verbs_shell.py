@@ -45,7 +45,9 @@ async def shell(desk: Desk, by: User, wish: w.ShellWish) -> Talk:
         )
     if not (0 <= wish.rows <= _LARGEST and 0 <= wish.columns <= _LARGEST) or " " in wish.kind:
         raise BadRequest(
-            code="terminal", what="there is no terminal of that size and kind", fix="say what it is"
+            code="terminal",
+            what="there is no terminal of that size and kind",
+            fix="set a terminal type and size",
         )
     visit = _Visit(desk, by, wish)
     if found.spec.interactive and found.record.id not in desk.attended:
@@ -118,7 +120,9 @@ class _Visit:
                 if gone.done():
                     if gone.result() is not None:
                         raise BadRequest(
-                            code="said", what="there is no terminal yet", fix="wait until it is told"
+                            code="said",
+                            what="there is no terminal yet",
+                            fix="wait until its program has started",
                         )
                     return None
         except ConnectionError:
@@ -207,7 +211,7 @@ class _Visit:
                     await bell.wait()
                     bell.take()
         except TimeoutError:
-            log.warning("job %d goes on after its program has ended", self._job)
+            log.warning("job %d still runs after its program has ended", self._job)
         finally:
             self._desk.watchers.leave([self._job], bell)
 

@@ -74,7 +74,7 @@ class Asking(NamedTuple):
         for selector in [*(selector for selector, _ in self.priorities), *self.once]:
             if not getattr(workload, selector.column):
                 raise _wrong(
-                    selector.text, f"picks jobs by what this log does not say: it has no {selector.column}"
+                    selector.text, f"selects jobs by a field that this log does not have: {selector.column}"
                 )
 
 
@@ -137,7 +137,7 @@ def read_least(text: str) -> int:
     if not (number.isascii() and number.isdecimal() and len(number) <= 3 and 1 <= int(number) <= 100):
         raise BadRequest(
             code="least",
-            what=f"{text!r} is no part of a job's processors",
+            what=f"{text!r} is not a part of a job's processors",
             fix="write 1% to 100%, for example --least 50%",
         )
     return int(number)

@@ -54,7 +54,7 @@ def read_nodes(text: str) -> tuple[NodeFacts, ...]:
 def _kind(part: str) -> Kind:
     found = _PART.fullmatch(part)
     if found is None:
-        raise _bad(f"{part!r} describes no nodes", _IN_A_WORD)
+        raise _bad(f"{part!r} is not a description of nodes", _IN_A_WORD)
     who, processors, memory = found["who"], int(found["processors"]), int(found["memory"] or 0)
     if who.isdecimal():
         return Kind(processors, count=int(who[:10]), memory=memory)
@@ -108,7 +108,7 @@ def _all(kinds: Iterable[tuple[str, Kind]]) -> tuple[NodeFacts, ...]:
         for name in names:
             if name.casefold() in nodes:
                 raise _bad(
-                    f"{where} describes node {name!r}, which was described before", "name each node once"
+                    f"{where} describes node {name!r}, which was already described", "name each node once"
                 )
             nodes[name.casefold()] = _facts(where, kind, name)
     return tuple(nodes.values())
@@ -136,13 +136,13 @@ def _names(where: str, kind: Kind) -> list[str] | None:
 def _expanded(where: str, text: str) -> Iterator[str]:
     """Yield the names that ``node[1-3]`` stands for."""
     if not _NAMES.fullmatch(text):
-        raise _bad(f"{text!r} in {where} is no name of nodes", _IN_BRACKETS)
+        raise _bad(f"{text!r} in {where} is not a name of nodes", _IN_BRACKETS)
     if prod(_at_most(ranges) for ranges in _NUMBERS.findall(text)) > MOST_NODES:
-        raise _bad(f"{text!r} in {where} stands for too many nodes", f"name at most {MOST_NODES}")
+        raise _bad(f"{text!r} in {where} means too many nodes", f"name at most {MOST_NODES}")
     try:
         yield from NodeSet(text, resolver=RESOLVER_NOGROUP)
     except NodeSetParseError as trouble:
-        raise _bad(f"{text!r} in {where} is no name of nodes: {trouble}", _IN_BRACKETS) from None
+        raise _bad(f"{text!r} in {where} is not a name of nodes: {trouble}", _IN_BRACKETS) from None
 
 
 def _at_most(ranges: str) -> int:
@@ -160,7 +160,7 @@ def _facts(where: str, kind: Kind, name: str) -> NodeFacts:
         raise _bad(
             f"{where} describes nodes of {kind.processors} processors, {kind.sockets} sockets, "
             f"{kind.memory} MB of memory and {kind.speed} MHz",
-            "give each at least one processor and one socket, and nothing below zero",
+            "give each at least one processor and one socket, and no negative numbers",
         )
     return NodeFacts(
         name=name,

@@ -41,6 +41,6 @@ def _wrong(text: str, what: str) -> BadRequest:
     return BadRequest(
         code="reservation",
         what=f"reservation {text!r} {what}",
-        fix="write nodes, when it begins after the first job comes, and how long it lasts, for "
+        fix="write nodes, its begin after the first job arrives, and its duration, for "
         "example node[1-4]@1:18:00+2:00 for two hours from 1 day and 18 hours on",
     )

@@ -124,7 +124,7 @@ def history_log(
 def remarks_on_jobs(log: Log, history: HistoryLog) -> Iterator[str]:
     """Yield a sentence for everything that was noticed about the history, in terms of its jobs."""
     if history.running or history.queued:
-        yield f"jobs that are not over are left out: {history.running} running, {history.queued} queued"
+        yield f"jobs that have not ended are left out: {history.running} running, {history.queued} queued"
     for remark, noticed in log.remarks.items():
         yield f"{_which(noticed, history)}: {remark.value}"
 

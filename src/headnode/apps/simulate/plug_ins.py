@@ -39,5 +39,5 @@ def _failed(name: str, what: str) -> BadRequest:
     return BadRequest(
         code="policy-failed",
         what=f"the policy {name!r} has failed: {what}",
-        fix="choose another, or tell its author, who can hold it to headnode.testing.check_policy",
+        fix="choose another, or report it to its author, who can test it with headnode.testing.check_policy",
     )

@@ -77,7 +77,7 @@ def _check(policy: str, scene: Scene) -> None:
     if scene.through_engine or scene.parameters or scene.asking != AS_LOGGED:
         raise BadRequest(
             code="predictions",
-            what="predictions over a log are made for a pool of processors, not through the engine",
+            what="predictions over a log are only made for a pool of processors, not for the engine",
             fix="leave out --engine, --nodes, and --set, --priority, --least and --once, which are for them; "
             "--processors gives the size of the pool",
         )

@@ -119,8 +119,8 @@ def _check_engine(variant: Variant, scene: Scene) -> None:
     if (variant.parameters or scene.asking != AS_LOGGED) and not scene.through_engine:
         raise BadRequest(
             code="simulation-engine",
-            what="a pool of processors knows no parameters, priorities and smaller sizes",
-            fix="let the jobs go through the head: --engine, or --nodes with a description of nodes",
+            what="a pool of processors has no parameters, priorities or smaller sizes",
+            fix="run the jobs through the engine of the head: --engine, or --nodes with described nodes",
         )
 
 

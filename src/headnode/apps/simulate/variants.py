@@ -17,13 +17,13 @@ SIMULATED = (
 )
 """The parameters that decide which of the jobs of a log starts when."""
 
-_FILTERS = "no filter is asked about jobs of the past"
+_FILTERS = "filters do not run in a simulation"
 _LOST = "simulated nodes are never lost"
-_NO_LICENCES = "logs do not say which licences jobs held"
-_NOBODY = "nobody is told of jobs of the past"
+_NO_LICENCES = "logs do not contain the licences of jobs"
+_NOBODY = "a simulation sends no notices"
 _NOTHING_RUNS = "nothing runs on simulated nodes"
-_NO_CLIENTS = "the jobs of a log come without clients"
-_PEOPLE = "the jobs of a log come without asking who may submit them"
+_NO_CLIENTS = "a simulation has no clients"
+_PEOPLE = "a simulation does not check who may submit jobs"
 
 WHY_NOT: Mapping[str, str] = MappingProxyType(
     {
@@ -96,7 +96,7 @@ def read_parameters(texts: Iterable[str]) -> Values:
         if not equals:
             raise BadRequest(
                 code="parameter-value",
-                what=f"parameter {known.name} is given no value",
+                what=f"parameter {known.name} has no value",
                 fix=f"write {known.name}={known.default}, for example",
             )
         if known.name not in SIMULATED:

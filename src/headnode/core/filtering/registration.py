@@ -80,7 +80,7 @@ def _parts(text: str) -> list[list[str]]:
     try:
         words = list(reader)
     except ValueError as error:
-        raise _wrong(text, text, f"close what is quoted ({error})") from None
+        raise _wrong(text, text, f"close the quotation ({error})") from None
     parts: list[list[str]] = [[]]
     for word in words:
         if word.strip(";"):
@@ -112,7 +112,7 @@ def _one(words: list[str], text: str) -> Filter:
         raise _wrong(
             " ".join(words),
             text,
-            "write the absolute path of a program with its arguments, or plugin:NAME; several parted by ;",
+            "write the absolute path of a program with its arguments, or plugin:NAME; separate several by ;",
         )
     return Filter(
         program=tuple(left),

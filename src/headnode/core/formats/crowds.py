@@ -33,8 +33,8 @@ def refuse_crowd(size: int, things: Things) -> None:
     may = _most(size) // each
     raise BadRequest(
         code="too-large",
-        what=f"the text of {size} bytes holds {number} {kind}; one of that size may hold {may}",
-        fix="divide it into several jobs, or say repetitions as a sweep",
+        what=f"the text of {size} bytes contains {number} {kind}; a text of that size may contain {may}",
+        fix="divide it into several jobs, or write repetitions as a sweep",
     )
 
 

@@ -44,15 +44,15 @@ def refuse_json(text: str, wrong: Exception | None) -> None:
     _refuse_number(found)
     _refuse_surrogate(found)
     end = len(text.rstrip())
-    found.refuse(end, "not-json", "the text ends before what it began is complete", "write the rest of it")
+    found.refuse(end, "not-json", "the text ends too early", "complete it")
 
 
 def refuse_size() -> NoReturn:
     """Refuse a text for its number of values."""
     raise BadRequest(
         code="too-large",
-        what=f"the text holds more than {MOST_VALUES} values, more than a job may have",
-        fix="divide it into several jobs, or say repetitions as a sweep",
+        what=f"the text contains more than {MOST_VALUES} values, more than a job may have",
+        fix="divide it into several jobs, or write repetitions as a sweep",
     )
 
 
@@ -73,9 +73,7 @@ def _refuse_depth(found: Text) -> None:
     for mark in _MARK.finditer(found.text):
         depth += bool(mark[1]) - bool(mark[2])
         if depth > MOST_DEPTH:
-            found.refuse(
-                mark.start(), "too-deep", f"more than {MOST_DEPTH} levels of nesting", "no job needs so many"
-            )
+            found.refuse(mark.start(), "too-deep", f"more than {MOST_DEPTH} levels of nesting", "use fewer")
 
 
 def _refuse_syntax(found: Text, said: str, byte: int) -> NoReturn:
@@ -87,7 +85,7 @@ def _refuse_syntax(found: Text, said: str, byte: int) -> NoReturn:
     if said.startswith(("expected", "trailing")):
         said += f" before {shown!r}" if said.startswith("expected") else ""
     elif said == "invalid character":
-        said = f"{shown!r} cannot stand here" if shown else "a word that is not true, false or null"
+        said = f"{shown!r} is not possible here" if shown else "a word that is not true, false or null"
     found.refuse(at, "not-json", f"not JSON: {said}", _FIX)
 
 
@@ -98,7 +96,7 @@ def _refuse_number(found: Text) -> None:
             found.refuse(
                 number.start(),
                 "number",
-                f"number {digits[:_SHOWN]!r} is too large to be kept",
+                f"number {digits[:_SHOWN]!r} is too large",
                 "write a smaller one, or put it in quotes",
             )
 
@@ -132,7 +130,7 @@ def _refuse_twice(found: Text) -> None:
                 found.refuse(
                     mark.start(),
                     "given-twice",
-                    f"{name[:_SHOWN]!r} is here for the second time, after {found.place(first)}",
+                    f"{name[:_SHOWN]!r} is given twice, after {found.place(first)}",
                     "write it once",
                 )
         elif mark[2]:

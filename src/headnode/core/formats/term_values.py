@@ -39,7 +39,7 @@ def task_size(text: str) -> Fields:
     minimum, maximum = _span(text)
     if minimum is None or maximum is None:
         raise BadRequest(
-            code="size", what=f"{text!r} leaves the size of a task open", fix="write numbers, for example 1-4"
+            code="size", what=f"{text!r} gives no size for a task", fix="write numbers, for example 1-4"
         )
     return {"minimum": minimum, "maximum": maximum}
 

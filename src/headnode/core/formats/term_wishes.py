@@ -52,7 +52,7 @@ def read_distribution(text: str) -> Distribution | None:
     if not blocks or not all(name.isdigit() and len(name) < 10 for block in blocks for name in block):
         raise BadRequest(
             code="distribution",
-            what=f"{text!r} is no way to lay processes on nodes",
+            what=f"{text!r} is not a distribution of processes over nodes",
             fix="write per-node=2, nodes=3, round-robin, or the processes of each node: {1,2}{3}",
         )
     return Distribution(geometry=tuple(tuple(map(int, block)) for block in blocks))

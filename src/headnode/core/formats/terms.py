@@ -281,7 +281,7 @@ def _refuse_name(name: str, table: Mapping[str, Term], whose: str) -> None:
         raise BadRequest(
             code="no-passwords",
             what="a password on a command line can be read by everybody",
-            fix="leave it out: the system knows who you are",
+            fix="leave it out: the user is known from the login",
         )
     meant = nearest(name, table)
     own = sorted(known for known, term in table.items() if not term.same_as)

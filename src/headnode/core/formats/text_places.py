@@ -75,7 +75,7 @@ def refuse_size(data: bytes | str) -> None:
         raise BadRequest(
             code="too-large",
             what=f"the text has {len(data)} bytes, more than the {MOST_BYTES} a job may have",
-            fix="divide it into several jobs, or say repetitions as a sweep",
+            fix="divide it into several jobs, or write repetitions as a sweep",
         )
 
 
@@ -85,7 +85,7 @@ def _checked(text: str) -> str:
         text.encode()
     except UnicodeEncodeError as wrong:
         Text(text).refuse(
-            wrong.start, "encoding", "half of a surrogate pair is no character", "write it as UTF-8"
+            wrong.start, "encoding", "half of a surrogate pair is not a character", "write it as UTF-8"
         )
     return text
 

@@ -109,8 +109,8 @@ def _path(called: str, text: str) -> str:
     shown = text if len(text) <= 80 else f"{text[:79]}…"
     written = repr(shown).replace("\\\\", "\\")  # as it was typed, but without control characters
     return (
-        f"{called} {written} is a path of Windows: here it is no directory of that name, and a backslash is "
-        "part of a name; write a path of Linux, such as /srv/share/file"
+        f"{called} {written} is a path of Windows: here no directory has that name, and a backslash is part "
+        "of a name; write a path of Linux, such as /srv/share/file"
     )
 
 

@@ -33,7 +33,9 @@ def pick(
         if cluster.bookings.on or request.reservation:
             must_take(cluster.bookings.on.get(node, ()), request, node, now, end)
         if node in cluster.nodes and cluster.nodes[node].closes < end:
-            raise WrongState(code="stale-plan", what=f"node {node!r} closes before job {job} is surely over")
+            raise WrongState(
+                code="stale-plan", what=f"node {node!r} closes before job {job} is certain to end"
+            )
     return tuple((node, tuple(_free(cluster, job, request, node, count)[:count])) for node, count in shares)
 
 
@@ -48,7 +50,7 @@ def pick_parts(job: JobId, allocation: Place, parts: Sequence[Shares]) -> tuple[
         found.append(tuple((node, tuple(islice(left.get(node, iter(())), count))) for node, count in shares))
         if [(node, len(numbers)) for node, numbers in found[-1]] != list(shares):
             raise WrongState(
-                code="stale-plan", what=f"part {len(found)} of job {job} is not in what it is given"
+                code="stale-plan", what=f"part {len(found)} of job {job} is not in its allocation"
             )
     return tuple(found)
 

@@ -81,7 +81,7 @@ def check_end_by(spec: JobSpec, now: Instant) -> None:
     room = spec.end_by - begin
     if room > 0 and room >= shortest(spec):
         return
-    after = "from now" if begin == now else "after its hold is over"
+    after = "from now" if begin == now else "after its hold ends"
     if room < MINUTE:
         raise BadRequest(
             code="end-by",

@@ -220,6 +220,6 @@ def _check_running(record: JobRecord, command: c.ModifyJob) -> None:
     if run is not None and run.outcome is not None and not run.requeue and "tasks" in command.fields:
         raise WrongState(
             code="ending",
-            what=f"job {record.id} accepts no new tasks: it is being ended",
+            what=f"job {record.id} accepts no new tasks: it is ending",
             fix="submit them as a job of their own",
         )

@@ -89,7 +89,7 @@ def nonsense(cluster: Cluster, command: c.ReportNonsense, now: Instant) -> list[
     known = cluster.nodes.get(command.node)
     if known is None or _of("report", known) is not None:
         return []
-    reason = f"it reported what cannot be: {command.said}"[:LONGEST_REASON]
+    reason = f"it sent an impossible report: {command.said}"[:LONGEST_REASON]
     return [e.NodeDrained(at=now, node=command.node, closes=now, cause="report", reason=reason)]
 
 

@@ -61,7 +61,7 @@ def refuse_changed_tasks(before: JobSpec, after: JobSpec) -> None:
         return
     pairs = zip(before.tasks, after.tasks, strict=False)
     at = next((number for number, (old, new) in enumerate(pairs, 1) if old != new), 0)
-    which = f"task {at} is not as it was" if at else "there are other tasks than before"
+    which = f"task {at} is not the same" if at else "the number of tasks is not the same"
     raise BadRequest(
         code="filter-changed-tasks",
         what=f"a filter may change only properties of the job, and {which}",

@@ -296,7 +296,7 @@ def _option(whole: JobRequest, command: c.StartJob) -> JobRequest:
     request = requests[command.option] if 0 <= command.option < len(requests) else None
     if request is None or len(command.parts) != (len(request.parts) if request.together else 0):
         raise WrongState(
-            code="stale-plan", what=f"job {command.job} does not ask for what it was to be given"
+            code="stale-plan", what=f"job {command.job} does not match the allocation that was planned for it"
         )
     return request
 

@@ -26,7 +26,7 @@ def register(cluster: Cluster, command: c.RegisterNode, now: Instant) -> list[Ev
     if command.key != ("" if known is None else known.key):
         raise NotAllowed(
             code="node-key",
-            what=f"node {name!r} is not known here by this key",
+            what=f"node {name!r} is not known with this key",
             fix="join again with a new invitation: hn node invite",
         )
     aged = by_age(known, command.facts, cluster.parameters, now)
@@ -56,7 +56,7 @@ def check_facts(facts: NodeFacts) -> None:
             code="node-facts",
             what=f"node {facts.name!r} reports {facts.processors} processors, {facts.sockets} sockets, "
             f"{facts.memory} MB of memory and {facts.speed} MHz",
-            fix="give it a name, at least one processor and one socket, and nothing below zero",
+            fix="give it a name, at least one processor and one socket, and no negative numbers",
         )
 
 
@@ -101,7 +101,7 @@ def change(cluster: Cluster, command: c.ChangeNode, now: Instant) -> list[Event]
     if (known.state, kind) not in NODE_ARROWS:
         raise WrongState(
             code="node-state",
-            what=f"node {command.node!r} is {known.state.value}, so it cannot be asked to {command.wish}",
+            what=f"node {command.node!r} is {known.state.value}, so {command.wish} is not possible",
             fix="a pending node can be approved, a ready one paused, a paused or drained one resumed",
         )
     if command.wish == "remove" and cluster.on_node(command.node):

@@ -139,7 +139,7 @@ def _stops(
                 chosen[place] = instances
                 missing -= _on(place, node)
         if missing > flow.run.recalled.get(node, 0):
-            raise _stale(record, f"runs what may not run twice on node {node!r}")
+            raise _stale(record, f"has a task that may not run twice on node {node!r}")
     by_task: dict[int, list[int]] = {}
     for instances in chosen.values():
         for index, instance in instances:
@@ -214,11 +214,11 @@ def give_up(cluster: Cluster, record: JobRecord, now: Instant) -> list[Event]:
 
 
 def _for_whom(run: Run) -> str:
-    return f"given up for {_jobs(run)}" if run.recalled_for else "given up for others"
+    return f"released for {_jobs(run)}" if run.recalled_for else "released for other jobs"
 
 
 def _returned(run: Run) -> str:
-    return f"preempted by {_jobs(run)}" if run.recalled_for else "it gave up all that it held"
+    return f"preempted by {_jobs(run)}" if run.recalled_for else "it released all its processors"
 
 
 def _jobs(run: Run) -> str:

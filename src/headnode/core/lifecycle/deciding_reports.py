@@ -191,7 +191,7 @@ def _words(report: c.Report) -> str:
     if report.message:
         return report.message
     if report.kind == "timed-out":
-        return "the task's run time limit was over"
+        return "the run time limit of the task expired"
     if report.signal is not None:
         return f"the program was ended by signal {report.signal}"
     return f"the program ended with exit code {report.exit_code}"

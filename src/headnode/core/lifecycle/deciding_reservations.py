@@ -135,8 +135,8 @@ def _placed(cluster: Cluster, wish: NodeReservation, now: Instant, *, regardless
         if len(free) < wish.count:
             raise WrongState(
                 code="too-few-nodes",
-                what=f"only {len(free)} nodes are ready, fit what is asked and are not reserved then",
-                fix="ask for fewer, or for another time",
+                what=f"only {len(free)} nodes are ready, meet the requirements and are not reserved then",
+                fix="choose fewer nodes or another time",
             )
         wish = replace(wish, nodes=tuple(sorted(free[: wish.count])))
     else:

@@ -122,8 +122,8 @@ def end_overdue(cluster: Cluster, command: c.EndOverdue, now: Instant) -> list[E
     if deadline is None or now < deadline:
         return []
     late = deadline == cluster.spec(record).end_by
-    message = "its deadline is over" if late else "run time expired"
-    why = "the job's deadline is over" if late else "the job's run time expired"
+    message = "its deadline has passed" if late else "run time expired"
+    why = "the job's deadline has passed" if late else "the job's run time expired"
     return [
         e.JobEnding(at=now, job=record.id, outcome="canceled", message=message),
         *cancel_queued(record, record.run.tasks, now, message),
@@ -142,7 +142,7 @@ def end_late(cluster: Cluster, command: c.EndLate, now: Instant) -> list[Event]:
     message = (
         f"it can no longer end by its deadline: its run time limit is {format_time_limit(limit)}"
         if limit
-        else "its deadline is over, and it has not started"
+        else "its deadline has passed, and it has not started"
     )
     return [
         *cancel_queued(record, tasks_of(cluster, record), now, message),

@@ -91,7 +91,10 @@ def go_on(cluster: Cluster, command: c.StartJob, record: JobRecord, now: Instant
     places = suspension_of(record.run).places
     had = tuple((node, len(numbers)) for node, numbers in places.items())
     if record.holds or sorted(command.shares) != sorted(had):
-        raise WrongState(code="stale-plan", what=f"job {record.id} is held, or goes on with what it had only")
+        raise WrongState(
+            code="stale-plan",
+            what=f"job {record.id} is held, or can resume only with the processors that it had",
+        )
     end = Instant(now + cluster.request(record).run_time)
     free = dict(pick(cluster, record.id, cluster.given(record), had, now, end))
     allocation: Place = tuple((node, _as_before(cluster, node, places[node], free[node])) for node in places)

@@ -426,7 +426,7 @@ DrainCause = Literal["asked", "health", "hook", "agent", "report", "fault", "fai
 its agent, an impossible report, a fault of its own, or attempts that fail to start there again and again."""
 
 
-class Doubt(msgspec.Struct, frozen=True):
+class Doubt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A prolog failed on a node, and its job may be to blame."""
 
     job: JobId

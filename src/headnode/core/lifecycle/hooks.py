@@ -151,7 +151,9 @@ def overdue(cluster: Cluster, record: JobRecord, now: Instant) -> list[Event]:
     events: list[Event] = []
     for node in late:
         if node in cluster.nodes:
-            reason = f"the epilog of job {record.id} has not ended: the node has not said that it is clean"
+            reason = (
+                f"the epilog of job {record.id} has not ended: the node has not reported that it is clean"
+            )
             events += _drained(cluster, node, reason, now)
     return [*events, *_given_back(record, run, late, now)]
 
@@ -163,5 +165,5 @@ def _given_back(record: JobRecord, run: Run, nodes: tuple[str, ...], now: Instan
     if record.state in (JobState.RUNNING, JobState.ENDING) and not record.is_aside:
         return [e.AllocationShrunk(at=now, job=record.id, removed=removed)]
     if record.state.is_active:  # what is suspended has nothing that could shrink
-        return [e.AllocationLost(at=now, job=record.id, removed=removed, message="the node was given back")]
+        return [e.AllocationLost(at=now, job=record.id, removed=removed, message="the job released the node")]
     return []

@@ -21,7 +21,7 @@ _MAIL = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9-]+(\.[A-Za
 _MAY_ASK = b"notify_on_"  # how the names of both wishes begin, in an encoded description
 
 
-class Notice(msgspec.Struct, frozen=True):
+class Notice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One thing to be told.  `number` is that of the event; times are seconds since 1970."""
 
     number: int

@@ -28,9 +28,9 @@ class Fate(msgspec.Struct, frozen=True, gc=False):
 class Standing(Enum):
     """How it stands with one thing that a job waits for."""
 
-    MET = "it has come true"
-    OPEN = "it may come true"
-    NEVER = "it cannot come true: the job is over"
+    MET = "it is met"
+    OPEN = "it may still be met"
+    NEVER = "it can never be met: the job is over"
 
 
 def fate_of(record: JobRecord) -> Fate:
@@ -96,7 +96,7 @@ def wished(condition: Condition) -> str:
 def how_it_stands(fate: Fate) -> str:
     """Return what has become of a parent, such as ``is running``."""
     if fate.skipped:
-        return "was canceled without ever starting, for what it waited for could not happen"
+        return "was canceled before it started, because its dependencies could not be met any more"
     match fate.state:
         case JobState.CONFIGURING:
             return "is not submitted"

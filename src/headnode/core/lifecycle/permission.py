@@ -66,7 +66,9 @@ def must_administer(by: User, what: str) -> None:
     Raises:  NotAllowed ``not-administrator``.
     """
     if not by.administrator:
-        asked = "ask an administrator: `hn cluster params Administrators`, root, or who started the head"
+        asked = (
+            "ask an administrator: `hn cluster params Administrators`, root, or the user who started the head"
+        )
         raise NotAllowed(
             code="not-administrator",
             what=f"{by.name!r} may not {what}" + (" from inside a task" if by.by_node else ""),

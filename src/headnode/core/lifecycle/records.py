@@ -13,6 +13,7 @@ from headnode.core.lifecycle.events import Cause, Doubt, DrainCause, FilterAnswe
 from headnode.core.lifecycle.states import JobState, TaskState
 from headnode.core.lifecycle.usage import Usage
 from headnode.core.model.alternatives import chosen
+from headnode.core.model.errors import UnknownDescription
 from headnode.core.model.job import JobSpec
 from headnode.core.model.node import NodeFacts, NodeState
 from headnode.core.model.quantities import NEVER, Instant, JobId, Priority, Seconds
@@ -184,7 +185,7 @@ class JobRecord(msgspec.Struct, forbid_unknown_fields=True):
     order: int = 0
     hold_until: Instant | None = None
     waits_for: tuple[int, ...] = ()  # jobs of which something must come true first
-    group: str = ""  # name of the job group that it belongs to
+    group: str = ""  # name of the job group of the job
     met: tuple[int, ...] = ()  # jobs of which it has, as long as this one has not started
     skipped: bool = False  # canceled because the end of a job that it waited for was not the one
     skips: tuple[int, ...] = ()  # jobs that were canceled in that way because of how this one ended
@@ -304,8 +305,14 @@ def encode_spec(spec: JobSpec) -> bytes:
 
 
 def decode_spec(data: bytes) -> JobSpec:
-    """Return the description that `data` holds.  Small ones of late are remembered: many jobs are alike."""
-    return _decode_small(data) if len(data) <= SMALL else _spec_decoder.decode(data)
+    """Return the description that `data` holds.  Small ones of late are remembered: many jobs are alike.
+
+    Raises:  UnknownDescription if it has a field that this version does not know.
+    """
+    try:
+        return _decode_small(data) if len(data) <= SMALL else _spec_decoder.decode(data)
+    except msgspec.ValidationError as error:
+        raise UnknownDescription(str(error)) from None
 
 
 @lru_cache(MOST_REMEMBERED)

@@ -152,7 +152,7 @@ def check_may_go_in(reservations: Reservations, spec: JobSpec, by: User, now: In
         return
     found = reservation_named(reservations, spec.reservation)
     if not found.lets_in(by.name, spec.project):
-        whom = "nobody: it is for maintenance" if found.is_maintenance else found.says()[4:]
+        whom = "maintenance only" if found.is_maintenance else found.says()[4:]
         raise NotAllowed(
             code="reservation-closed",
             what=f"reservation {found.name!r} does not accept jobs of {by.name!r}; it is for {whom}",
@@ -186,5 +186,5 @@ def check_stays_clear(
                 raise WrongState(
                     code="reserved-by-then",
                     what=f"job {record.id} cannot run so long: node {node!r} is reserved {each.says()}",
-                    fix="choose a run time limit that is over by then",
+                    fix="choose a run time limit that ends before then",
                 )

@@ -16,7 +16,7 @@ from headnode.core.model.job import JobSpec
 from headnode.core.model.template import DEFAULT, UNSAID, JobTemplate, Rule
 from headnode.core.model.user import User
 
-_PLAIN = JobTemplate(name=DEFAULT, description="what jobs get that name no template")
+_PLAIN = JobTemplate(name=DEFAULT, description="used by jobs that name no template")
 _SIZE = ("minimum", "maximum", "unit")
 
 Templates = Mapping[str, JobTemplate]

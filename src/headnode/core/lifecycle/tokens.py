@@ -115,7 +115,7 @@ def numbered(cluster: Cluster, number: int, by: User) -> Token:
         if token.number == number and (token.user == by.name or by.administrator):
             return token
     raise NotFound(
-        code="no-such-token", what=f"there is no token {number} of yours", fix="see: hn token list"
+        code="no-such-token", what=f"there is no token {number} of yours", fix="list yours: hn token list"
     )
 
 

@@ -17,7 +17,7 @@ Held = Mapping[str, tuple[int, ...]]
 """The numbers of the processors that are held on each node."""
 
 
-class Usage(msgspec.Struct, omit_defaults=True):
+class Usage(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     """What a job was given in its last run, and what it used in all its runs together.
 
     Times are those of instances (`cpu_time`) and runs (`wall_time`) that are over.  Memory is in kB, and that

@@ -24,11 +24,11 @@ def check_alternatives(spec: JobSpec, check: Callable[[JobSpec], None]) -> None:
     count = len(spec.alternatives)
     if count > MOST_ALTERNATIVES:
         what = f"the job has {count} alternatives; {MOST_ALTERNATIVES} are the most"
-        refuse("too-many-alternatives", what, "keep those that it prefers")
+        refuse("too-many-alternatives", what, "remove the least preferred ones")
     for number, other in enumerate(spec.alternatives, start=1):
         if other.tasks and len(other.tasks) != len(spec.tasks):
-            what = f"alternative {number} says something of {len(other.tasks)} tasks; the job has"
-            refuse("alternative-tasks", f"{what} {len(spec.tasks)}", "say something of each, or of none")
+            what = f"alternative {number} describes {len(other.tasks)} tasks; the job has"
+            refuse("alternative-tasks", f"{what} {len(spec.tasks)}", "describe every task, or none")
         try:
             check(replace(chosen(spec, number), alternatives=()))
         except BadRequest as no:

@@ -29,7 +29,7 @@ INTEGER = Bound(
     "integers of a request: ids, offsets, cursors, counts",
     2**53 - 1,
     "",
-    "the largest that JSON readers keep exactly; SQLite takes 2^63",
+    "the largest that JSON readers read exactly; SQLite takes 2^63",
     least=-(2**53) + 1,
 )
 CODE = Bound("exit codes", 2**31 - 1, "", "32 bits on both systems", least=-(2**31))
@@ -45,8 +45,8 @@ NAME = Bound(
 )
 NOTE = Bound("descriptions, messages, reasons, comments", 4096, "characters", "they are in lists")
 WORDS = Bound("a sentence that a node reports", 4096, "characters", "longer ones are cut")
-COMMAND = Bound("a command line", 131_071, "bytes", "Linux gives no program a longer argument")
-PATH = Bound("a path", 4095, "bytes", "Linux opens no longer one")
+COMMAND = Bound("a command line", 131_071, "bytes", "the longest argument of a program on Linux")
+PATH = Bound("a path", 4095, "bytes", "the longest path that Linux opens")
 PATTERN = Bound("a regular expression for names", 1024, "characters", "each is tried on every node")
 ADDRESS = Bound("an e-mail address", 320, "characters", "RFC 3696")
 VARIABLE = Bound("an environment variable with its value", 131_071, "bytes", "as a command line")
@@ -70,7 +70,7 @@ TASKS_OF_JOB = Bound(
     "tasks",
     "a sweep counts as one task",
 )
-DESCRIPTION = Bound("a job with all its tasks", 16 * MB, "bytes, encoded", "nodes get it whole")
+DESCRIPTION = Bound("a job with all its tasks", 16 * MB, "bytes, encoded", "it is sent to nodes as a whole")
 DESCRIPTIONS = Bound(
     "descriptions of the jobs of a user that are not over", 64 * MB, "bytes, encoded", "memory"
 )
@@ -106,21 +106,28 @@ REQUEST_TIME = Bound(
 UNREAD_TIME = Bound("the time that an answer stays unread", 300, "seconds", "a pager may be left open")
 
 # Strangers at the port for other machines
-STRANGERS = Bound("strangers that are served at once", 128, "connections", "60 KB of memory each for TLS")
+STRANGERS = Bound(
+    "unauthenticated connections that are served at once", 128, "connections", "60 KB of memory each for TLS"
+)
 STRANGERS_OF_ADDRESS = Bound(
-    "strangers of one address that are served at once", 32, "connections", "fairness"
+    "unauthenticated connections of one address that are served at once", 32, "connections", "fairness"
 )
 WAITING = Bound("connections that wait to be served", 2048, "connections", "a descriptor each, no memory")
 WAITING_OF_ADDRESS = Bound("connections of one address that wait", 1024, "connections", "fairness")
 HANDSHAKE_TIME = Bound("the time for a TLS handshake", 10, "seconds", "two round trips")
-GREETING_TIME = Bound("the time that a stranger has to say who it is", 15, "seconds", "one round trip")
+GREETING_TIME = Bound(
+    "the time that a connection has to authenticate itself", 15, "seconds", "one round trip"
+)
 IDLE_TIME = Bound(
-    "the time after which a stranger must go while others wait", 1, "seconds", "who means well needs 50 ms"
+    "the time after which an unauthenticated connection is closed if others wait",
+    1,
+    "seconds",
+    "an ordinary client needs 50 ms",
 )
 GREETING = Bound("a greeting of a node that is not approved", 256 * 1024, "bytes", "it has no tasks")
 CLIENT_GREETING = Bound("a greeting of a client", 4096, "bytes", "it is a token")
 STRANGER_LINES = Bound(
-    "log lines of one kind about strangers", 20, "lines a minute", "the others are counted"
+    "log lines of one kind about unauthenticated connections", 20, "lines a minute", "the others are counted"
 )
 
 # Nodes
@@ -190,7 +197,7 @@ BOUNDS: tuple[tuple[str, tuple[Bound, ...]], ...] = (
         ),
     ),
     (
-        "Strangers at the port for other machines",
+        "Unauthenticated connections at the port for other machines",
         (
             STRANGERS,
             STRANGERS_OF_ADDRESS,

@@ -68,7 +68,7 @@ def check_runnable(spec: JobSpec) -> None:
         if spec.interactive:
             continue  # without one it is the login shell
         if not task.command.strip():
-            refuse("no-command", f"{called(number, task)} has no command line", "say what it shall run")
+            refuse("no-command", f"{called(number, task)} has no command line", "write a command line")
 
 
 def _check_texts(spec: JobSpec) -> None:
@@ -80,7 +80,11 @@ def _check_texts(spec: JobSpec) -> None:
         pass  # some text is wrong: find it
     for path, text in _texts("job", spec):
         if "\0" in text:
-            refuse("nul", f"{path} holds a NUL character", "take it out: no program or file can be given one")
+            refuse(
+                "nul",
+                f"{path} holds a NUL character",
+                "remove it: no argument and no file name can contain one",
+            )
         if any("\ud800" <= character <= "\udfff" for character in text):
             refuse("not-unicode", f"{path} holds {text!r}, which is not Unicode text", "write it as UTF-8")
 
@@ -122,9 +126,9 @@ def _check_limits(spec: JobSpec) -> None:
     if not 0 <= spec.task_retry_limit <= MOST_CODE:
         refuse("retry-limit", f"retry limit {spec.task_retry_limit} is not possible", "write 0 or more")
     if spec.hold_until is not None and not 0 <= spec.hold_until < 253402300800:
-        refuse("hold-until", f"hold-until {spec.hold_until} is no point of time", "write a date and time")
+        refuse("hold-until", f"hold-until {spec.hold_until} is not a point in time", "write a date and time")
     if spec.end_by is not None and not 0 <= spec.end_by < 253402300800:
-        refuse("end-by", f"end-by {spec.end_by} is no point of time", "write a date and time")
+        refuse("end-by", f"end-by {spec.end_by} is not a point in time", "write a date and time")
     check_holds(spec.holds)
     if spec.run_until_canceled and (spec.minimum is None or spec.maximum is None):
         refuse(
@@ -153,7 +157,7 @@ def _check_nodes(spec: JobSpec) -> None:
             refuse("held", f"{amount} MB of {what} held on each node is not possible", "write 0 or more MB")
     requested, excluded = set(spec.requested_nodes), set(spec.excluded_nodes)
     if requested and requested <= excluded:
-        refuse("no-nodes-left", "every requested node is excluded too", "take some out of the excluded nodes")
+        refuse("no-nodes-left", "every requested node is also excluded", "remove some of the excluded nodes")
 
 
 def _check_words(spec: JobSpec) -> None:
@@ -166,7 +170,7 @@ def _check_words(spec: JobSpec) -> None:
         check_listed("licence feature", feature)
         if times > 1:
             refuse(
-                "licence", f"licence {feature!r} is asked for {times} times", "ask for it once, with the sum"
+                "licence", f"licence {feature!r} is asked for {times} times", "request it once, with the sum"
             )
     for wish in spec.licences:
         if wish.amount is not None and wish.amount < 1:
@@ -174,9 +178,13 @@ def _check_words(spec: JobSpec) -> None:
     for field in FIELDS.values():
         ids: tuple[int, ...] = getattr(spec, field)
         if any(parent < 1 for parent in ids):
-            refuse("parents", f"parent job ids {ids} are not all ids", "ids count from 1")
+            refuse("parents", f"parent job ids {ids} are not all valid", "ids count from 1")
     if not all(parent.called.strip() for parent in spec.named_parents):
-        refuse("parents", "a job to wait for has no name", "write its name, or take the dependency out")
+        refuse(
+            "parents",
+            "a dependency on a job by name has no name",
+            "write the name of the job, or remove the dependency",
+        )
 
 
 def _check_exit_codes(spec: JobSpec) -> None:
@@ -198,7 +206,9 @@ def _check_kinds(spec: JobSpec) -> None:
         refuse("special-task", "a service task beside ordinary tasks", "put it in a job of its own")
     if kinds[TaskType.SERVICE] and spec.together:
         what = "a service task in a job whose tasks start together"
-        refuse("special-task", what, "let them not: a service has as many instances as there is room for")
+        refuse(
+            "special-task", what, "let the tasks start separately: a service starts as many instances as fit"
+        )
 
 
 def _check_dependencies(spec: JobSpec) -> None:
@@ -215,20 +225,20 @@ def _check_dependencies(spec: JobSpec) -> None:
     if circle:
         first = by_name[circle[0]][0]
         what = f"{called(first, spec.tasks[first - 1])} waits for itself: {_arrows(circle)}"
-        refuse("dependency-circle", what, "take one dependency out")
+        refuse("dependency-circle", what, "remove one dependency")
 
 
 def _check_dependency(
     spec: JobSpec, whose: str, task: TaskSpec, name: str, by_name: Mapping[str, list[int]]
 ) -> None:
     if name == task.name:
-        refuse("dependency-on-itself", f"{whose} depends on its own name", "take the dependency out")
+        refuse("dependency-on-itself", f"{whose} depends on its own name", "remove the dependency")
     if not name or name not in by_name:
         known = ", ".join(repr(known) for known in list(by_name)[:10] if known)
         refuse(
             "dependency-unknown",
-            f"{whose} depends on {name!r}, which no task is called",
-            f"names are {known}" if known else "give the task that it waits for a name",
+            f"{whose} depends on {name!r}, but no task has that name",
+            f"names are {known}" if known else "give that name to the parent task",
         )
     kinds = {spec.tasks[number - 1].kind for number in by_name[name]}
     if kinds & set(SPECIAL):
@@ -253,7 +263,7 @@ def _check_groups(spec: JobSpec) -> None:
         numbers = (number for number, task in enumerate(spec.tasks, 1) if task.group in circle)
         whose = next((f", that of task {number} among them" for number in numbers), "")
         what = f"task groups wait for each other: {_arrows(circle)}{whose}"
-        refuse("group-circle", what, "take one dependency out")
+        refuse("group-circle", what, "remove one dependency")
 
 
 def _arrows(circle: Iterable[Hashable]) -> str:

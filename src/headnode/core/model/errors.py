@@ -51,3 +51,15 @@ class Unavailable(HeadnodeError):
 
 class Broken(HeadnodeError):
     """Our own invariant failed: always a bug."""
+
+
+class UnknownDescription(Unavailable):
+    """A description of a job has a field or a value that only a newer version of Headnode knows."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            code="description-unknown",
+            what=f"the description of a job has something that this Headnode does not know: {why}",
+            fix="use the version of Headnode that wrote it",
+        )
+        self.why = why

@@ -30,7 +30,7 @@ def check_hold_name(name: str) -> None:
     ):
         refuse(
             "hold-name",
-            f"{name[:LONGEST_HOLD_NAME]!r} is no name of a hold",
+            f"{name[:LONGEST_HOLD_NAME]!r} is not a name for a hold",
             f"use 1 to {LONGEST_HOLD_NAME} characters, no comma, and no blank at its ends",
         )
 

@@ -21,7 +21,7 @@ def check_interactive(spec: JobSpec) -> None:
         )
     task = spec.tasks[0]
     if task.kind is not TaskType.BASIC:
-        refuse("interactive", "the task of an interactive job is no basic one", "make it a basic task")
+        refuse("interactive", "the task of an interactive job is not a basic task", "make it basic")
     if task.standard_input or task.standard_output or task.standard_error:
         refuse(
             "interactive",
@@ -32,5 +32,5 @@ def check_interactive(spec: JobSpec) -> None:
         refuse(
             "interactive",
             "an interactive program is not run again when it fails",
-            "leave out the limit of how often it may be",
+            "leave out the retry limit",
         )

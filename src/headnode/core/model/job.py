@@ -32,28 +32,30 @@ class NodeGroupOp(StrEnum):
     UNIFORM = "uniform"  # all nodes of the job from exactly one of the groups
 
 
-class OrderKey(msgspec.Struct, frozen=True, gc=False):
+class OrderKey(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """One key of a job's own resource order: more of it first, unless `ascending`."""
 
     by: Literal["memory", "processors", "speed"]
     ascending: bool = False
 
 
-class Licence(msgspec.Struct, frozen=True, gc=False):
+class Licence(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """A wish for a licence feature; `amount` None means one for each processor of the job (``*``)."""
 
     feature: str
     amount: int | None
 
 
-class GroupEdge(msgspec.Struct, frozen=True, gc=False):
+class GroupEdge(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """Every task of the `child` group waits for every task of the `parent` group."""
 
     parent: int
     child: int
 
 
-class TaskAlternative(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class TaskAlternative(
+    msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, forbid_unknown_fields=True
+):
     """What an alternative of a job says of one task; None: as the task says."""
 
     minimum: int | None = None
@@ -64,7 +66,7 @@ class TaskAlternative(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=T
     distribution: Distribution | None = None
 
 
-class Alternative(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Alternative(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, forbid_unknown_fields=True):
     """Another request that a job would do with; None: as the job says."""
 
     unit: UnitType | None = None
@@ -85,7 +87,7 @@ class Alternative(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     tasks: tuple[TaskAlternative, ...] = ()  # one for each task, or none
 
 
-class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, forbid_unknown_fields=True):
     """A job as its owner wrote it.
 
     `minimum` and `maximum` count `unit`; None means: calculate it from the tasks.
@@ -94,7 +96,7 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     name: str = ""
     description: str = ""
-    job_group: str = ""  # name of the job group that it belongs to
+    job_group: str = ""  # name of the job group of the job
     project: str = ""
     template: str = ""
     priority: Priority = Priority(2000)
@@ -122,7 +124,7 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     alternatives: tuple[Alternative, ...] = ()  # tried in this order after what the job itself asks for
     fail_on_task_failure: bool = False
     fail_dependent_tasks: bool = False
-    task_retry_limit: int = 0  # how often a task whose program failed is run again
+    task_retry_limit: int = 0  # how often a task is retried if its program fails
     valid_exit_codes: tuple[tuple[int, int], ...] = ((0, 0),)
     parents: tuple[int, ...] = ()  # ids of jobs that must be Finished first
     after_failure: tuple[int, ...] = ()  # ids of jobs that must have failed, or been canceled, first
@@ -131,10 +133,10 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     named_parents: tuple[NamedParent, ...] = ()  # the like, whose ids the head has still to find
     hold_until: Instant | None = None
     holds: tuple[str, ...] = ()  # names; the job waits until each is released
-    end_by: Instant | None = None  # it must have ended by then, or it is of no use
+    end_by: Instant | None = None  # latest end of the job: it is canceled if it cannot end by then
     reservation: str = ""  # name of the one in which it runs, and nowhere else
     suspendable: bool = False
-    preemptable: bool = True  # a job of higher priority may be given what it holds
+    preemptable: bool = True  # the job may be preempted by jobs of higher priority
     interactive: bool = False  # its one task is a program in a terminal, which somebody comes to
     resource_limits: tuple[ResourceLimit, ...] = ()  # of every process of every task
     notify_on_start: bool = False
@@ -201,7 +203,7 @@ class JobRequest(msgspec.Struct, frozen=True, gc=False):
     needs: NodeNeeds = ANY_NODE
     together: bool = False  # `parts` has one part for each task, and all are held at once
     parts: tuple[Part, ...] = ()
-    others: tuple["JobRequest", ...] = ()  # what the job would do with instead, best first
+    others: tuple["JobRequest", ...] = ()  # alternative requests, best first
     reservation: str = ""  # it runs nowhere but in this one; in lower case
     welcome: tuple[str, ...] = ()  # reservations that do not keep it out; in lower case, ascending
     user: str = ""  # whose it is, where some nodes serve one user only; empty: it does not matter

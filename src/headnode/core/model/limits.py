@@ -28,7 +28,7 @@ LIMITS = {
 """The limits there are, and what each counts."""
 
 
-class ResourceLimit(msgspec.Struct, frozen=True, gc=False):
+class ResourceLimit(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """A limit by the name that setrlimit knows it by in small letters: cpu, core, data, fsize, nofile ...
 
     Bytes or seconds or numbers, as setrlimit counts them; -1: no limit; None leaves that side as it was.

@@ -18,7 +18,7 @@ class Condition(StrEnum):
     ON_EXIT = "OnExit"
 
 
-class NamedParent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class NamedParent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, forbid_unknown_fields=True):
     """A job to wait for: the newest job of the same owner that is called so."""
 
     called: str

@@ -19,7 +19,7 @@ class NodeState(StrEnum):
     REMOVED = "removed"
 
 
-class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
+class NodeFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a node's agent says of its machine.  Memory in MB, speed in MHz."""
 
     name: str

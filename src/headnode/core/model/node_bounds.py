@@ -82,7 +82,7 @@ def time_objection(at: float | None, now: float) -> str:
     """Return why a node cannot have done something at this time; empty if it can."""
     if at is None or (math.isfinite(at) and 0 <= at <= now + LATEST_AHEAD):
         return ""
-    return f"the time {at:g} is none, or is to come"
+    return f"the time {at:g} is not valid, or is in the future"
 
 
 def _number(what: str, amount: float, bound: Bound) -> str:

@@ -7,7 +7,9 @@ grid, requirements (hostname, platform, os_name, ram_size, virtual_size, cpu_hz,
 import msgspec
 
 
-class NodeNeeds(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
+class NodeNeeds(
+    msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False, forbid_unknown_fields=True
+):
     """Nothing said means that any node will do.  Words compare without regard to case.
 
     Memory, disk and swap are in MB that the node has in all, speed in MHz.

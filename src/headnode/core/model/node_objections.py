@@ -65,7 +65,7 @@ def _by_machine(needs: NodeNeeds, node: NodeFacts) -> str:
         (needs.systems, node.system, "operating system"),
     ):
         if wanted and _standard(there) not in map(_standard, wanted):
-            return f"has the {what} {there!r}, not {_or(wanted)}" if there else f"does not tell its {what}"
+            return f"has the {what} {there!r}, not {_or(wanted)}" if there else f"does not report its {what}"
     for least, amount, what in (
         (needs.minimum_memory, node.memory, "MB of memory"),
         (needs.minimum_disk, node.disk, "MB of disk"),

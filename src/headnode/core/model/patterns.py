@@ -90,7 +90,7 @@ def compile_pattern(text: str) -> Pattern:
         end = _Parser(text).parse()(machine, machine.state())
     except BadRequest as wrong:
         raise BadRequest(
-            code=wrong.code, what=f"{text[:80]!r} is no pattern: {wrong.what}", fix=wrong.fix
+            code=wrong.code, what=f"{text[:80]!r} is not a pattern: {wrong.what}", fix=wrong.fix
         ) from wrong
     return Pattern(text, machine, end)
 
@@ -109,7 +109,7 @@ class _Parser:
         """Return all of the pattern."""
         piece = self._alternatives()
         if self._at < len(self._text):
-            _refuse("a ) closes nothing", "write \\) for the sign")
+            _refuse("a ) has no opening (", "write \\) for the character")
         return piece
 
     def _peek(self) -> str:
@@ -140,7 +140,7 @@ class _Parser:
         if sign == "(":
             return self._group()
         if sign in "*+?{}^$":
-            _refuse(f"{sign!r} stands where it means nothing", f"write \\{sign} for the sign")
+            _refuse(f"{sign!r} has no meaning here", f"write \\{sign} for the character")
         if sign == "[":
             return _sign(self._class())
         if sign == ".":
@@ -150,14 +150,14 @@ class _Parser:
     def _group(self) -> Piece:
         self._depth += 1
         if self._depth > _DEEPEST:
-            _refuse("its parentheses are too deep", "write a simpler one")
+            _refuse("its parentheses are nested too deeply", "write a simpler one")
         if self._text.startswith("?:", self._at):
             self._at += 2
         elif self._peek() == "?":
-            _refuse("(? is not read, except (?:", "write it without looking around and without names")
+            _refuse("(? is not supported, except (?:", "write it without lookaround and without named groups")
         piece = self._alternatives()
         if self._take() != ")":
-            _refuse("a ( is not closed", "close it, or write \\( for the sign")
+            _refuse("a ( is not closed", "close it, or write \\( for the character")
         self._depth -= 1
         return piece
 
@@ -167,7 +167,7 @@ class _Parser:
             kind = _KINDS[sign.lower()]
             return kind if sign.islower() else lambda one: not kind(one)
         if sign.isalnum():
-            _refuse(f"\\{sign} is not read", "write \\d, \\w, \\s, or \\ before a sign")
+            _refuse(f"\\{sign} is not supported", "write \\d, \\w, \\s, or \\ before a character")
         return _is(sign)
 
     def _class(self) -> Test:
@@ -189,7 +189,7 @@ class _Parser:
         self._take()
         last = self._take()
         if last < first or last == "\\":
-            _refuse(f"the range {first}-{last} is empty", "write the smaller sign first")
+            _refuse(f"the range {first}-{last} is empty", "write the smaller character first")
         return lambda sign: first <= sign <= last
 
     def _repeated(self, piece: Piece) -> Piece:
@@ -206,7 +206,9 @@ class _Parser:
         close = self._text.find("}", self._at)
         least, comma, most = self._text[self._at : close].partition(",")
         if close < 0 or not _is_number(least) or (most and not _is_number(most)):
-            _refuse("a { is not followed by numbers and }", "write {2}, {2,} or {2,5}, or \\{ for the sign")
+            _refuse(
+                "a { is not followed by numbers and }", "write {2}, {2,} or {2,5}, or \\{ for the character"
+            )
         self._at = close + 1
         return int(least), int(most) if most else -1 if comma else int(least)
 

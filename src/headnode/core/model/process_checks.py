@@ -36,7 +36,7 @@ def _check_limit(whose: str, limit: ResourceLimit) -> None:
             what = f"the {side} limit {limit.name} of {whose} is {amount}"
             refuse("resource-limit", what, f"write {LIMITS[limit.name]}, or -1 for no limit")
     if limit.soft is None and limit.hard is None:
-        refuse("resource-limit", f"the limit {limit.name} of {whose} limits nothing", "write soft or hard")
+        refuse("resource-limit", f"the limit {limit.name} of {whose} has no value", "write soft or hard")
     if not reaches(limit.hard, limit.soft):
         refuse(
             "resource-limit",
@@ -67,7 +67,7 @@ def check_together(spec: JobSpec) -> None:
     """
     if not spec.together:
         return
-    fix = "take the dependency out, or let the job start its tasks one after another"
+    fix = "remove the dependency, or let the job start its tasks one after another"
     for number, task in enumerate(spec.tasks, 1):
         if task.depends_on:
             waits = f"{called(number, task)} waits for {task.depends_on[0]!r}"
@@ -89,7 +89,7 @@ def check_distribution(spec: JobSpec, task: TaskSpec, whose: str) -> None:
         refuse("distribution", f"a number in the distribution of {whose} is not possible", "write 1 or more")
     if sum(map(bool, (layout.per_node, layout.nodes, layout.geometry))) > 1:
         what = f"{whose} is distributed by more than one of per node, nodes and geometry"
-        refuse("distribution", what, "say one of them")
+        refuse("distribution", what, "choose one of them")
     processes = task.instances if task.kind is TaskType.SWEEP else task.minimum
     if layout.nodes > processes:
         what = f"{whose} has {processes} processes for {layout.nodes} nodes"

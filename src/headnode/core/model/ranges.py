@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import msgspec
 
 
-class Ranges(msgspec.Struct):
+class Ranges(msgspec.Struct, forbid_unknown_fields=True):
     """Sorted, disjoint, non-adjacent closed intervals ``firsts[i]..lasts[i]``.
 
     Cost:  O(log intervals) to look, O(intervals) at worst to change.

@@ -20,7 +20,9 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z", re.ASCII)
 _LATEST = 253402300800  # the year 10000
 
 
-class NodeReservation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class NodeReservation(
+    msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, forbid_unknown_fields=True
+):
     """Whole nodes, and who may run there from `begins` until `ends`; nobody, if none are named."""
 
     name: str
@@ -96,8 +98,8 @@ def check_reservation(wish: NodeReservation, now: Instant) -> None:
     if bool(wish.nodes) == bool(wish.count) or wish.count < 0:
         raise BadRequest(
             code="reservation-nodes",
-            what=f"reservation {wish.name!r} names no nodes, or names some and wants any beside",
-            fix="either name them, or say how many of any",
+            what=f"reservation {wish.name!r} has no nodes, or has both names of nodes and a number of nodes",
+            fix="write either names of nodes or a number of nodes",
         )
     if len(wish.reason) > LONGEST_REASON:
         raise BadRequest(

@@ -38,7 +38,9 @@ def check_run_time(whose: str, span: float) -> None:
 def check_listed(what: str, name: str) -> None:
     """Refuse a name that cannot stand in a list."""
     if "," in name or not name.strip():
-        refuse("name", f"{what} {name!r} is empty or holds a comma", "commas separate names: choose another")
+        refuse(
+            "name", f"{what} {name!r} is empty or contains a comma", "commas separate names: choose another"
+        )
 
 
 def check_environment(whose: str, environment: Mapping[str, str]) -> None:
@@ -48,7 +50,7 @@ def check_environment(whose: str, environment: Mapping[str, str]) -> None:
             refuse(
                 "environment-name",
                 f"environment variable {name!r} of {whose} cannot exist",
-                "a name is not empty, holds no '=' and no blank at its ends",
+                "a name is not empty, contains no '=' and no blank at its ends",
             )
 
 

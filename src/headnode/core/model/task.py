@@ -31,7 +31,9 @@ SPECIAL = PREPARING | {TaskType.SERVICE}
 """Types of which a job has at most one task, whose instances are made as the job goes on."""
 
 
-class Distribution(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
+class Distribution(
+    msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False, forbid_unknown_fields=True
+):
     """How the processes of a task are laid on nodes: instances of a sweep, or processors of another task.
 
     At most one of `per_node`, `nodes` and `geometry` is given.  Source: SSS 3.1.0, "TaskDistribution".
@@ -49,7 +51,7 @@ class Distribution(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
         return count == len(named) == processes and named == set(range(1, processes + 1))
 
 
-class TaskSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class TaskSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, forbid_unknown_fields=True):
     """A task as its owner wrote it.
 
     A task is known by its number in the job, from 1, which is its place in the task list.

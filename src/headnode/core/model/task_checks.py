@@ -123,7 +123,7 @@ def _check_required(spec: JobSpec, task: TaskSpec, whose: str) -> None:
 
 def _check_task_words(_: JobSpec, task: TaskSpec, whose: str) -> None:
     if "," in task.name:
-        refuse("name", f"the name of {whose} holds a comma", "commas separate names: choose another")
+        refuse("name", f"the name of {whose} contains a comma", "commas separate names: choose another")
     check_environment(whose, task.environment)
 
 
@@ -133,7 +133,7 @@ def _check_task_sweep(_: JobSpec, task: TaskSpec, whose: str) -> None:
     if task.instances == 0:
         refuse(
             "empty-sweep",
-            f"{whose} sweeps from {task.start} to {task.end} by {task.increment}: no value at all",
+            f"{whose} sweeps from {task.start} to {task.end} by {task.increment}: no values",
             "write an end that is not below the start, and an increment of 1 or more",
         )
     if task.instances > MOST_INSTANCES:
@@ -162,7 +162,11 @@ def _check_task_special(_: JobSpec, task: TaskSpec, whose: str) -> None:
         forbidden["a failure that fails the job"] = task.fail_job_on_failure
     for what, given in forbidden.items():
         if given:
-            refuse("special-task", f"{whose}, a {task.kind.value} task, has {what}", "it cannot: take it out")
+            refuse(
+                "special-task",
+                f"{whose}, a {task.kind.value} task, has {what}",
+                "remove it: this kind of task cannot have it",
+            )
 
 
 _RULES: tuple[Callable[[JobSpec, TaskSpec, str], None], ...] = (

@@ -15,7 +15,7 @@ DEFAULT = "Default"
 UNSAID = JobSpec()
 
 
-class Rule(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Rule(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, forbid_unknown_fields=True):
     """What holds for one field of a job.  Values stand in the field of a description that says nothing else.
 
     `least` and `most` are in the unit of the field.  A rule for `minimum` or `maximum` says what is counted:
@@ -47,7 +47,7 @@ class Rule(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         return () if self.required is None else tuple(getattr(self.required, self.field))
 
 
-class JobTemplate(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class JobTemplate(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, forbid_unknown_fields=True):
     """A template.  `users` and `groups` say who may use it; without both, everybody.
 
     Its filters come before those of the cluster; they are written as in the parameters of these.

@@ -33,7 +33,7 @@ def unlawful(plan: Plan, view: View) -> str:
         given.append((start.job, start, None if asked is None else need_of(asked, terrain)))
     for number, each, need in given:
         if need is None:
-            return f"its plan gives something to job {number}, which wishes for nothing, or twice"
+            return f"its plan gives something to job {number}, which waits for nothing more"
         parts = each.parts if isinstance(each, Start) else ()
         wrong = may_not_have(need, each.allocation, board, parts)
         if wrong:
@@ -62,10 +62,10 @@ def may_not_have(need: Need, shares: Shares, board: Board, divided: Sequence[Sha
     if len(nodes) < len(parts):
         return "a node twice"
     if need.impossible or not any(nodes <= set(order) for order in need.alternatives):
-        return "a node it may not use"
+        return "a node that is not eligible"
     for part in parts:
         if not _is_free(need, part, board):
-            return f"{board.terrain.names[part[0]]!r} has not so much for it"
+            return f"{board.terrain.names[part[0]]!r} does not have that much free"
     return (
         _size(need, parts, board)
         or _for_tasks(need, parts, [_parts(each, board) for each in divided], board)
@@ -116,12 +116,12 @@ def _size(need: Need, parts: Sequence[_Part], board: Board) -> str:
     if need.single and len(parts) != 1:
         return "it wants one node"
     if not need.required <= {number for number, _ in parts}:
-        return "it must have the nodes its tasks name"
+        return "it needs the nodes that its tasks name"
     alone = [
         part for part in parts if part[1] == board.terrain.processors[part[0]] and board.is_idle(part[0])
     ]
     if sum(_units(need, part, board) for part in alone) < need.share:
-        return "too little of it is on nodes it would hold alone"
+        return "too little of it is on nodes that it would have alone"
     return ""
 
 

@@ -15,7 +15,7 @@ def no_room_for_tasks(need: Need, units: Units, board: Board) -> str:
     owned = {node for node, count in units.items() if need.whole or _is_all(need, node, count, board)}
     for number, part in enumerate(need.parts, start=1):
         if not _has_room(part, {n: c for n, c in units.items() if not part.whole or n in owned}):
-            return f"its tasks do not all find nodes in it that they may use (kind {number})"
+            return f"its tasks do not all find eligible nodes in it (kind {number})"
     return ""
 
 
@@ -40,9 +40,9 @@ def wrongly_divided(need: Need, fit: Fit, parts: Sequence[Fit], board: Board) ->
     if any(len(dict(mine)) < len(mine) for mine in parts):
         return "a part has a node twice"
     if given.keys() != held.keys() or any(given[node] > held[node] for node in given):
-        return "its parts are not what it is given"
+        return "its parts do not add up to its allocation"
     if given != held and not need.exclusive:
-        return "some of it is for no task"
+        return "some of it belongs to no task"
     for number, (part, units) in enumerate(
         zip(need.parts, _in_units(need, parts, board), strict=True), start=1
     ):

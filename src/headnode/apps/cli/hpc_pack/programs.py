@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Note = Callable[[str], object]
 
 HELP_WORDS = ("help", "/help", "--help", "-h", "/?", "-?")
-NO_CREDENTIALS = "no passwords are stored: the system knows who you are"
+NO_CREDENTIALS = "no passwords are stored: the user is known from the login"
 
 
 def obey_as(program: str, arguments: "Sequence[str]", carry_out: "CarryOut", note: "Note") -> int:

@@ -52,7 +52,7 @@ _ONLY_TASK = """
     rerunnable workdir stdin stdout stderr env depend requirednodes requestednodegroup parametric type
     failjobonfailure failjobonfailurecount
     """
-_NO_PASSWORD = {"password": "the system knows who you are; a command line can be read by others"}
+_NO_PASSWORD = {"password": "the user is known from the login; other users can read a command line"}
 _PROGRESS = dict.fromkeys(
     ("progress", "progressmsg"), "a job that has not started has no progress; set it with: job modify ID"
 )
@@ -79,8 +79,8 @@ JOB: "dict[str, Verb]" = {
         "list",
         "all state format jobname projectname user",
         aliases={"name": ("jobname",)},
-        ignored={"detailed": "a list shows what it has room for; job view ID shows a job in full"},
-        refused={"jobtemplate": "list the jobs and choose from them: job list /all /json"},
+        ignored={"detailed": "a list shows the columns that fit; job view ID shows the whole job"},
+        refused={"jobtemplate": "filter the list of all jobs: job list /all /json"},
     ),
     "listtasks": Verb("job", "listtasks", "state format expandparametric"),
     "view": Verb("job", "view", "detailed history format"),
@@ -92,7 +92,7 @@ TASK: "dict[str, Verb]" = {
     "requeue": Verb("task", "requeue"),
     "modify": Verb("task", "modify", f"{_TASK} commandline"),
 }
-_PAST = "reports about the past are those of: hn cluster history, hn job list /all --since 7d"
+_PAST = "for reports about the past use: hn cluster history, hn job list /all --since 7d"
 NODE: "dict[str, Verb]" = {
     "list": Verb(
         "node", "list", "state group format all", refused=dict.fromkeys(("lastdays", "history"), _PAST)
@@ -102,20 +102,20 @@ NODE: "dict[str, Verb]" = {
         "view",
         "jobhistory lastrows format detailed",
         refused={
-            "taskhistory": "see the jobs with /jobhistory, and their tasks with: job listtasks ID",
-            "when": "see what runs there now with: node listcores; what ran with /jobhistory",
+            "taskhistory": "show the jobs with /jobhistory, and their tasks with: job listtasks ID",
+            "when": "show what runs there now with: node listcores; what ran there with /jobhistory",
         },
     ),
     "listcores": Verb("node", "listcores", "state jobid format"),
-    "online": Verb("node", "resume", "all", ignored={"force": "a node that takes jobs again stops nothing"}),
+    "online": Verb("node", "resume", "all", ignored={"force": "bringing a node online does not stop jobs"}),
     "offline": Verb("node", "drain", "all force"),
     "approve": Verb("node", "approve"),
     "pause": Verb("node", "pause"),
     "resume": Verb("node", "resume"),
 }
 _CREDENTIALS = {
-    "user": "the system knows who you are",
-    "password": "the system knows who you are; a command line can be read by others",
+    "user": "the user is known from the login",
+    "password": "the user is known from the login; other users can read a command line",
 }
 CLUSCFG: "dict[str, Verb]" = {
     "view": Verb("cluster", "view", "format"),
@@ -133,7 +133,9 @@ CLUSRUN: "dict[str, Verb]" = {
         "run",
         "all nodes nodegroup nodestate job task exclude workdir env stdin outputdir interleaved sorted user",
         ignored=_NO_PASSWORD,
-        refused={"template": "nodes have no templates here: choose them by /nodegroup, /nodes or /nodestate"},
+        refused={
+            "template": "Headnode has no node templates: choose nodes by /nodegroup, /nodes or /nodestate"
+        },
     )
 }
 PROGRAMS: "dict[str, dict[str, Verb]]" = {

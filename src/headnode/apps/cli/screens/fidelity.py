@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 GROUPS = {
     "not-supported": "not supported: without effect there",
-    "approximated": "approximated: the nearest that can be said",
+    "approximated": "approximated: the nearest that can be written",
     "translated": "translated: other words for the same",
     "note": "good to know",
 }

@@ -139,7 +139,7 @@ def history(entries: "Sequence[Mapping[str, Any]]") -> str:
 def _oversubscribed(node: "Mapping[str, Any]") -> str:
     """Return who holds processors that the node no longer has."""
     return "; ".join(
-        f"job {each['job']} holds {each['processors']} of its processors that are gone"
+        f"job {each['job']} holds {each['processors']} of its processors on lost nodes"
         for each in node.get("oversubscribed", ())
     )
 
@@ -160,7 +160,7 @@ def _drain(name: str, drain: "Mapping[str, Any]") -> str:
     said = f"from {instant(drain['closes'])} on, {who}"
     said = f"{said}, by force" if drain.get("force") else said
     said = f"{said}: {drain['reason']}" if drain["reason"] else said
-    return f"{said}; when that is mended: hn node resume {name}" if drain["cause"] in _STAY else said
+    return f"{said}; when that is corrected: hn node resume {name}" if drain["cause"] in _STAY else said
 
 
 def core_rows(node: "Node") -> list[dict[str, str]]:

@@ -79,7 +79,7 @@ class Activations:
         if self._last.get(job) is task:
             del self._last[job]
         if not task.cancelled() and task.exception() is not None:
-            log.critical("job %s was not taken through its filters", job, exc_info=task.exception())
+            log.critical("filters were not run for job %s", job, exc_info=task.exception())
 
     async def _answer(self, question: Question) -> None:
         """Ask the filters in turn, and tell the engine; whatever happens here, it is told something."""
@@ -145,7 +145,7 @@ class Activations:
         try:
             await self._desk.ask(told)
         except Unavailable as error:  # the engine has read its memory again: there is no such offer any more
-            log.error("what filters said of job %s is lost: %s", told.job, error)
+            log.error("the answers of filters about job %s are lost: %s", told.job, error)
             self.undo(told.offer)
 
     async def close(self) -> None:

@@ -56,7 +56,7 @@ async def changed(spec: JobSpec, before: bytes, after: bytes | None, form: Form)
     if after is None:
         raise BadRequest(
             code="filter-paper",
-            what="the filter removed the job file, or it is no plain file",
+            what="the filter removed the job file, or it is not a regular file",
             fix="the filter must write into the file that it was given",
         )
     if before == after:

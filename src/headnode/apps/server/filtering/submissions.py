@@ -140,7 +140,7 @@ class Submissions:
     def _over(self, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
-            log.critical("a job was not taken through its filters", exc_info=task.exception())
+            log.critical("filters were not run for a job", exc_info=task.exception())
 
     async def _take_through(self, job: JobId, order: int) -> None:
         async with self._turnstile.turn():

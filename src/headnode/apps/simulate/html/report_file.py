@@ -27,7 +27,7 @@ def check_report(path: str) -> None:
         )
     target = Path(path).resolve()
     if target.is_dir() or not os.access(target if target.exists() else target.parent, os.W_OK):
-        raise _unwritable(path, "it is a directory" if target.is_dir() else "nobody may write there")
+        raise _unwritable(path, "it is a directory" if target.is_dir() else "it is not writable")
 
 
 def write_report(path: str, log: str, simulation: Simulation, remarks: Sequence[str]) -> int:

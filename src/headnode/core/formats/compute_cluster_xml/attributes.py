@@ -116,7 +116,7 @@ class Attributes:
         if row.field == "fixed.job_type":
             if text.strip() != "Batch":
                 self._keep(
-                    found, row.hpc, attribute, text, "only Batch jobs come in files: kept, without effect"
+                    found, row.hpc, attribute, text, "job files contain only Batch jobs: kept, without effect"
                 )
             return
         try:
@@ -150,7 +150,7 @@ class Attributes:
             local_name(name) for name, text in before if text.strip() and self._fills(name, field, spellings)
         ]
         if said:
-            what = f"attributes {said[-1]!r} and {local_name(attribute)!r} say the same thing differently"
+            what = f"{said[-1]!r} and {local_name(attribute)!r} have one meaning but different values"
             fix = "write one of them"
             self._scribe.refuse("given-twice", found.where, what, fix, found.element, attribute)
         found.said(field)[field] = value

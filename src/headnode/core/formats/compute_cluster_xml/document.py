@@ -131,7 +131,7 @@ def parse(text: bytes | str) -> Document:
     try:
         encoded = body.encode()
     except UnicodeEncodeError as wrong:
-        _refuse(decoded, wrong.start, "half of a surrogate pair is no character")
+        _refuse(decoded, wrong.start, "half of a surrogate pair is not a character")
     del decoded
     _refuse_crowds(body, len(encoded))
     if not encoded.strip():
@@ -176,7 +176,7 @@ def _refuse_long_tag(text: str, start: int) -> None:
         raise BadRequest(
             code="too-large",
             what=f"{place_of(text, start)}: an element of {number} attributes",
-            fix=f"no element has more than {MOST_ATTRIBUTES}",
+            fix=f"an element has at most {MOST_ATTRIBUTES}",
         )
 
 
@@ -219,7 +219,7 @@ def _refuse_doctype(text: str) -> None:
         raise BadRequest(
             code="doctype",
             what=f"{place_of(text, at)}: a document type declaration, which could declare entities",
-            fix="take the DOCTYPE out: job files need none",
+            fix="remove the DOCTYPE: job files need none",
         )
 
 

@@ -38,7 +38,7 @@ def write_extensions(
         if key.startswith("<"):
             text = checked_element(value)
             if text is None:
-                tell(Kind.NOT_SUPPORTED, f"{key} does not hold an XML element: it is left out")
+                tell(Kind.NOT_SUPPORTED, f"{key} does not contain an XML element: it is left out")
             else:
                 terms[MARK + key] = _quoted(text)
         elif not _may_stand(key, spellings):

@@ -36,7 +36,7 @@ def job_unit(values: Mapping[str, Any], tasks: Sequence[Values], tell: Tell) -> 
     if len(task_units) == 1:
         return UnitType(task_units.pop())
     if len(named) == 1 and named[0] is not UnitType.PROCESSOR:
-        tell(Kind.TRANSLATED, f"UnitType is not written: the job counts {named[0].value}s, as its sizes do")
+        tell(Kind.TRANSLATED, f"UnitType is missing: the job counts {named[0].value}s, as its sizes do")
         return named[0]
     return UnitType.PROCESSOR
 
@@ -50,9 +50,9 @@ def fold_ccs_job_size(values: Values, tell: Tell) -> Values:
     minimum = 1 if low is None else low
     maximum = minimum if high is None else high
     if high is None and minimum > 1:
-        tell(Kind.APPROXIMATED, f"no MaximumNumberOfProcessors is written: the minimum {minimum} is taken")
+        tell(Kind.APPROXIMATED, f"no MaximumNumberOfProcessors is given: the minimum {minimum} is used")
     if low is None and high is None:
-        tell(Kind.NOTE, "no number of processors is written: CCS takes 1")
+        tell(Kind.NOTE, "no number of processors is given: CCS uses 1")
     return {"unit": UnitType.PROCESSOR, "minimum": minimum, "maximum": maximum}
 
 
@@ -69,9 +69,9 @@ def fold_job_size(values: Values, unit: UnitType, tell: Tell, *, least: bool) ->
         calculated = values.get(auto, not written)
         fields[end] = None if calculated else written.get(unit, 1)
         if written and calculated:
-            tell(Kind.NOTE, f"the {end} that is written is ignored: it is to be calculated")
+            tell(Kind.NOTE, f"the given {end} is ignored: it is calculated")
         elif not calculated and unit not in written:
-            tell(Kind.APPROXIMATED, f"no {end} in {unit.value}s is written: 1 is taken")
+            tell(Kind.APPROXIMATED, f"no {end} in {unit.value}s is given: 1 is used")
     others = [one.value for one in named if one is not unit]
     if others:
         tell(Kind.NOTE, f"sizes in {' and '.join(others)}s are not used: the job counts {unit.value}s")
@@ -96,7 +96,7 @@ def fold_task_size(values: Values, unit: UnitType, tell: Tell) -> Values:
         )
     low, high = map(values.get, _SIZES[unit])
     if low is not None and high is None and low > 1:
-        tell(Kind.APPROXIMATED, f"no maximum is written: the minimum {low} is taken")
+        tell(Kind.APPROXIMATED, f"no maximum is given: the minimum {low} is used")
         high = low
     return {"minimum": 1 if low is None else low, "maximum": 1 if high is None else high}
 

@@ -40,7 +40,7 @@ JOB_ROWS: tuple[Row, ...] = (
         ccs="IsExclusive",
         value=FLAG,
         always=True,
-        source=_CCS + "exclusive: true unless the file says otherwise; in HPC Pack false",
+        source=_CCS + "exclusive: default true;  in HPC Pack false",
     ),
     Row(
         field="run_until_canceled",
@@ -116,13 +116,13 @@ JOB_ROWS: tuple[Row, ...] = (
         field="size.auto_maximum",
         hpc="AutoCalculateMax",
         value=FLAG,
-        source=_HPC + "AutoCalculateMax: the maximum that is written is then ignored",
+        source=_HPC + "AutoCalculateMax: a given maximum is then ignored",
     ),
     Row(
         field="size.auto_minimum",
         hpc="AutoCalculateMin",
         value=FLAG,
-        source=_HPC + "AutoCalculateMin: the minimum that is written is then ignored",
+        source=_HPC + "AutoCalculateMin: a given minimum is then ignored",
     ),
     Row(
         field="fail_on_task_failure",
@@ -209,7 +209,7 @@ JOB_ROWS: tuple[Row, ...] = (
         hpc="EstimatedProcessMemory",
         value=LEAST,
         since=HPC,
-        source=_HPC + "EstimatedProcessMemory (2012): MB; 0 says nothing",
+        source=_HPC + "EstimatedProcessMemory (2012): MB; 0 means none",
     ),
     Row(
         field="task_retry_limit",

@@ -50,7 +50,7 @@ def _pairs(parent: etree._Element, item: str, where: str, scribe: Scribe) -> dic
         if not name:
             scribe.refuse("no-name", where, f"a {item} without a Name", "give it one", element)
         if name in pairs:
-            scribe.add(Kind.NOTE, where, f"{item} {name!r} comes twice: the last one counts", element)
+            scribe.add(Kind.NOTE, where, f"{item} {name!r} is given twice: the last one counts", element)
         pairs[name] = pair.get("Value", "")
     return pairs
 

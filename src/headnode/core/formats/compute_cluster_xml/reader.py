@@ -122,7 +122,7 @@ class _Reader:
         self._scribe.refuse(
             "not-a-job",
             name,
-            "the outermost element is no Job",
+            "the outermost element is not a Job",
             "write a Job (or a Task) element",
             self._root,
         )
@@ -251,6 +251,6 @@ class _Reader:
         dialect = next((name for name in able if name == HPC or can_say(spec, name)), HPC)
         if dialect != spec.dialect:
             said, needed = DIALECTS[spec.dialect].title, DIALECTS[dialect].title
-            what = f"{said} cannot say all of this: the job is kept as one of {needed}"
+            what = f"{said} cannot express all of this: the job is kept as one of {needed}"
             self._scribe.add(Kind.TRANSLATED, "Job", what, job.element)
         return msgspec.structs.replace(spec, dialect=dialect)

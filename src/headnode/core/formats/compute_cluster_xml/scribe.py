@@ -64,9 +64,11 @@ class Scribe:
     def _said(self, item: Item) -> Item:
         """Return the finding of attributes that are the scheduler's, with the names of all of them."""
         names = list(self._lives[item.where])
-        what = f"attributes {', '.join(map(repr, names))} are the scheduler's to write: they are not read"
+        what = (
+            f"attributes {', '.join(map(repr, names))} are written by the scheduler only: they are not read"
+        )
         if len(names) == 1:
-            what = f"attribute {names[0]!r} is the scheduler's to write: it is not read"
+            what = f"attribute {names[0]!r} is written by the scheduler only: it is not read"
         times = max(self._lives[item.where].values())
         often = f" ({times} times, here first)" if times > 1 else ""
         return Item(item.kind, item.where, f"{what}{often}", item.line, item.column)

@@ -88,7 +88,7 @@ class _Writer:
 
     def _tell_needs(self, needs: NodeNeeds, where: str) -> None:
         for field in unsaid_needs(needs):
-            what = f"needs.{field}: {self._dialect.title} asks no such thing of nodes"
+            what = f"needs.{field}: {self._dialect.title} has no such requirement on nodes"
             self._tell(Kind.NOT_SUPPORTED, where, what)
 
     def _extend(
@@ -116,7 +116,7 @@ class _Writer:
             what = f"sizes count {spec.unit.value}s; CCS counts processors: the numbers are kept"
             self._tell(Kind.APPROXIMATED, "Job", what)
         if spec.minimum is None or spec.maximum is None:
-            what = "the size is calculated from the tasks; CCS cannot say that: the result is written"
+            what = "the size is calculated from the tasks; CCS has no word for that: the result is written"
             self._tell(Kind.APPROXIMATED, "Job", what)
 
     def _attributes(
@@ -152,7 +152,7 @@ class _Writer:
         return attributes
 
     def _tell_unsaid(self, name: str, where: str) -> None:
-        self._tell(Kind.NOT_SUPPORTED, where, f"{name}: {self._dialect.title} has no such thing")
+        self._tell(Kind.NOT_SUPPORTED, where, f"{name}: {self._dialect.title} has no such property")
 
     def _text(self, row: Row, name: str, value: Any, where: str) -> str:
         """Write one value; say so when it will not be read back the same."""
@@ -208,7 +208,7 @@ class _Writer:
             values |= task_values(task, self._for_filter, number, group, unit)
         attributes = self._attributes(values, TASK_ROWS, where, _TASK_DEFAULTS, TASK_FIELDS)
         if sign := shell_quoting(task.command):
-            what = f"CommandLine: {sign} is for /bin/sh, which Headnode uses; cmd.exe reads it as it stands"
+            what = f"CommandLine: {sign} is for /bin/sh, which Headnode uses; cmd.exe reads it literally"
             self._tell(Kind.NOTE, where, what)
         element = Element("Task", attributes, self._task_children(task, inherited, where))
         self._extend(element, task.extensions, TASK_SPELLINGS, where)

@@ -54,7 +54,7 @@ class Reading(msgspec.Struct, frozen=True):
             return self.jobs[0]
         raise BadRequest(
             code="several-jobs",
-            what=f"the file holds {len(self.jobs)} jobs, and one is wanted",
+            what=f"the file holds {len(self.jobs)} jobs, but only one is possible here",
             fix="write each into a file of its own, or submit them together: hn job submit FILE",
         )
 

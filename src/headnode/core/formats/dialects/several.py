@@ -83,7 +83,7 @@ def write_each(reading: Reading, dialect: str) -> tuple[list[tuple[str, bytes]],
 
 def _refuse_none(reading: Reading) -> None:
     if not reading.jobs:
-        what = "the file holds no job: all of it is defined elsewhere"
+        what = "the file contains no job: all of its jobs are defined elsewhere"
         raise BadRequest(code="no-jobs", what=what, fix="write a job into it")
 
 
@@ -101,7 +101,7 @@ def suffix_of(dialect: Dialect) -> str:
 def _lost_links(reading: Reading) -> Iterator[Item]:
     for link in reading.links:
         child, parent = (_called(number, reading.jobs) for number in (link.child, link.parent))
-        what = f"{FIELDS[link.condition]}: that it waits for {parent} cannot be said across files"
+        what = f"{FIELDS[link.condition]}: that it waits for {parent} has no equivalent across files"
         yield Item(Kind.NOT_SUPPORTED, child, what)
 
 

@@ -64,5 +64,5 @@ def _description(spec: JobSpec, wanted: Dialect) -> Written:
 
 
 def _not_told(title: str) -> Report:
-    what = f"its state, times and nodes are not written: {title} describes what is asked for"
+    what = f"its state, times and nodes are not written: {title} describes requests only"
     return (Item(Kind.NOTE, "Job", what),)

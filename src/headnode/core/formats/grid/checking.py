@@ -49,13 +49,13 @@ class Checker:
                 (*path, "filename"),
                 "given-twice",
                 f"{whose} has a definition and a filename",
-                "take one of them out",
+                "remove one of them",
             )
         return self._with("definition", self.task, item, whose, path)
 
     def _dressed(self, found: Found, whose: str, path: Path) -> Found:
         """Return a task whose definition was written into it."""
-        what = "the keys of the definition stand in the task itself: they are read as its definition"
+        what = "the keys of the definition are in the task itself: they are read as its definition"
         self._findings.add(self._page, Kind.TRANSLATED, whose, what, (*path, "executable"))
         own = {key: value for key, value in found.items() if key in ITEM_ROWS.by_key}
         rest = {key: value for key, value in found.items() if key not in own}
@@ -130,19 +130,19 @@ class Checker:
 
     def _refuse_key(self, key: str, meant: str, table: Table, whose: str, path: Path) -> NoReturn:
         if key in table.elsewhere:
-            fix = f"it belongs into the {table.elsewhere[key]}"
+            fix = f"it belongs in the {table.elsewhere[key]}"
         elif meant:
             fix = f"did you mean {meant!r}?"
         else:
-            fix = f"the keys of a {table.title} are {', '.join(table.by_key)}; 'meta' may hold anything"
+            fix = f"the keys of a {table.title} are {', '.join(table.by_key)}; 'meta' may contain anything"
         self._page.refuse(
-            (*path, key), "unknown-key", f"{whose}: {key[:_SHOWN]!r} is no key of a {table.title}", fix
+            (*path, key), "unknown-key", f"{whose}: {key[:_SHOWN]!r} is not a key of a {table.title}", fix
         )
 
 
 def called(item: Found) -> str:
     """Return how a person would call a task of a job."""
-    return f"task {str(item['id'])[:_SHOWN]!r}" if "id" in item else "a task without id"
+    return f"task {str(item['id'])[:_SHOWN]!r}" if "id" in item else "a task without an id"
 
 
 def _shown(value: Any) -> str:

@@ -59,7 +59,7 @@ def split(command: str, count: int) -> tuple[list[str], bool, str]:
     if words and "/" in words[0]:
         return words, False, ""
     names = _ACTED_ON.findall(command)
-    lost = f"{names[0]} is not replaced there: it is no way of the shell" if names else ""
+    lost = f"{names[0]} is not replaced there: it is not shell syntax" if names else ""
     return [SHELL, "-c", command], False, lost
 
 

@@ -81,7 +81,7 @@ class _Ids:
             return name
         kind = Kind.APPROXIMATED if name else Kind.TRANSLATED
         own = self._free()
-        what = "its name cannot be an id, or is there twice: it gets another" if name else "it gets an id"
+        what = "its name cannot be an id, or occurs twice: another id is used" if name else "an id is added"
         self._losses.add(kind, self._where, what)
         self._given.add(own)
         return own
@@ -103,10 +103,10 @@ def _instances(number: int, task: TaskSpec, losses: Losses) -> Iterator[TaskSpec
         yield task
         return
     if task.instances > MOST_EXPANDED:
-        _refuse(f"task {number} has {task.instances} instances, which would be written one by one")
+        _refuse(f"task {number} has {task.instances} instances, which would each be written")
     losses.add(Kind.APPROXIMATED, called(number, task), "each instance of a sweep is written as a task")
     if task.distribution is not None:
-        what = "distribution: how instances of a sweep are laid on nodes cannot be said"
+        what = "distribution: the distribution of the instances of a sweep over nodes cannot be written"
         losses.add(Kind.NOT_SUPPORTED, called(number, task), what)
     for instance in range(1, task.instances + 1):
         value = task.value(instance)

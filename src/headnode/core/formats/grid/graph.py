@@ -43,7 +43,7 @@ def _check_known(page: Page, ids: Sequence[str], numbers: dict[str, int], whose:
             meant = nearest(name, numbers)
             known = ", ".join(list(numbers)[:_SHOWN]) + (", ..." if len(numbers) > _SHOWN else "")
             fix = f"did you mean {meant!r}?" if meant else f"the ids are {known}"
-            page.refuse((*path, at), "unknown-task", f"{whose} names {name[:60]!r}, which is no task", fix)
+            page.refuse((*path, at), "unknown-task", f"{whose} names {name[:60]!r}, which is not a task", fix)
 
 
 def _check_circle(page: Page, items: Items, numbers: dict[str, int]) -> None:
@@ -56,7 +56,7 @@ def _check_circle(page: Page, items: Items, numbers: dict[str, int]) -> None:
         ("tasks", numbers[first], "children", at),
         "dependency-circle",
         f"the tasks wait for each other in a circle: {arrows(circle)}",
-        "take one of these children out",
+        "remove one of these children",
     )
 
 

@@ -33,7 +33,7 @@ from headnode.core.formats.grid.values import (
 _GRID, _JOB, _TASK = "grid: ", "Pilot service, job description: ", "Pilot service, task description: "
 _LATER = "it is kept, and has no effect until files are transferred"
 _NO_EFFECT = "it is kept, without effect"
-_NOT_LOOKED_AT = "it is kept, but nodes are not chosen by it"
+_NOT_LOOKED_AT = "it is kept, but it does not select nodes"
 
 
 def _kept(key: str, value: Value, source: str, becomes: str = _NO_EFFECT) -> Row:
@@ -143,7 +143,7 @@ TASK_ROWS = table(
         source=_GRID + "arguments",
         field="command",
         kind=Kind.TRANSLATED,
-        becomes="they stand in the command line, quoted",
+        becomes="they are in the command line, quoted",
         substituted=True,
     ),
     Row(
@@ -180,14 +180,14 @@ TASK_ROWS = table(
     Row(
         key="input_files",
         value=FILES,
-        source=_GRID + "input_files: names at the node, paths or URLs they come from",
+        source=_GRID + "input_files: names on the node, with source paths or URLs",
         role=Role.KEPT,
         substituted=True,
     ),
     Row(
         key="output_files",
         value=FILES,
-        source=_GRID + "output_files: names at the node, paths or URLs they go to",
+        source=_GRID + "output_files: names on the node, with target paths or URLs",
         role=Role.KEPT,
         substituted=True,
     ),
@@ -245,7 +245,7 @@ ITEM_ROWS = table(
         source=_JOB + "filename: a file with the definition, beside the job's",
         role=Role.FORM,
         kind=Kind.TRANSLATED,
-        becomes="the definition in the file is taken in",
+        becomes="the definition is read from the file",
     ),
     Row(
         key="meta",
@@ -289,7 +289,7 @@ JOB_ROWS = table(
     Row(
         key="requirements",
         value=REQUIREMENTS,
-        source=_GRID + "requirements: for every task that does not say its own",
+        source=_GRID + "requirements: for every task without its own",
         role=Role.FORM,
     ),
     Row(

@@ -36,7 +36,7 @@ OF_JOBS = {"minimum_processors": "minimum_processors_per_node", "minimum_memory"
 HERTZ = 1_000_000
 """A speed of at least so much is in Hz; no processor is that fast in MHz, nor that slow in Hz."""
 
-_CHOSEN = "nodes are chosen by it"
+_CHOSEN = "it selects nodes"
 
 
 class Folded(msgspec.Struct):
@@ -110,7 +110,7 @@ class _Folding:
         if platform == (wanted,):
             self._tell(Kind.TRANSLATED, number, "cpu_instruction_set", _CHOSEN)
             return
-        what = f"nodes are of platform {platform[0]!r}: that they have these instructions is not looked at"
+        what = f"nodes are of platform {platform[0]!r}: these instructions are not checked"
         self._tell(Kind.APPROXIMATED, number, "cpu_instruction_set", what)
         self._keep(number, "cpu_instruction_set", wanted)
 
@@ -120,7 +120,7 @@ class _Folding:
             return
         understood = packages(software)
         if understood is None:
-            what = "it is kept, but it is no list of packages: nodes are not chosen by it"
+            what = "it is kept, but it is not a list of packages: it does not select nodes"
             self._tell(Kind.NOT_SUPPORTED, number, "software", what)
             self._keep(number, "software", software)
             return

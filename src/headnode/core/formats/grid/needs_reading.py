@@ -83,7 +83,7 @@ def _batch(source: Source, prefix: str, queue: str) -> dict[str, str]:
 
 
 def refuse_other_batch(spec: JobSpec) -> None:
-    """Refuse a job for another batch system: Headnode does not hand jobs over, and must not run them itself.
+    """Refuse a job for another batch system: Headnode does not pass jobs on, and must not run them itself.
 
     Raises:  BadRequest ``batch-system``.
     """
@@ -93,8 +93,8 @@ def refuse_other_batch(spec: JobSpec) -> None:
     if other is not None:
         raise BadRequest(
             code="batch-system",
-            what=f"the job is for the batch system {other!r} (lrms), and Headnode does not hand jobs over",
-            fix=f"submit it there, or write {FORK!r} to let Headnode itself run it",
+            what=f"the job is for the batch system {other!r} (lrms), and Headnode does not pass jobs on",
+            fix=f"submit it there, or write {FORK!r} so that Headnode itself runs it",
         )
 
 

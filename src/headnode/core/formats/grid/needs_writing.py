@@ -74,7 +74,7 @@ class NeedsWriter:
             self._losses.add(Kind.TRANSLATED, where, "required_nodes: the one node is a requirement")
             demanded = self._joined(demanded, NodeNeeds(names=task.required_nodes), where)
         elif task.required_nodes:
-            what = "required_nodes: a grid task asks for one of several hosts"
+            what = "required_nodes: in a grid task they mean one of several hosts"
             self._losses.add(Kind.NOT_SUPPORTED, where, what)
         own = [kept["software"]] if "software" in kept else []
         found = (
@@ -94,7 +94,7 @@ class NeedsWriter:
             if field in _SAID:
                 self._losses.add(Kind.TRANSLATED, where, f"needs.{field}: it is a requirement")
             else:
-                what = f"needs.{field}: a grid description asks no such thing of nodes"
+                what = f"needs.{field}: a grid description has no such requirement on nodes"
                 self._losses.add(Kind.NOT_SUPPORTED, where, what)
 
     def _joined(self, one: NodeNeeds, two: NodeNeeds, where: str) -> NodeNeeds:
@@ -124,7 +124,7 @@ class NeedsWriter:
             if len(words) == 1:
                 found[key] = words[0]
             elif words:
-                what = f"needs.{field}: one of several cannot be said"
+                what = f"needs.{field}: one of several cannot be written"
                 self._losses.add(Kind.NOT_SUPPORTED, where, what)
         for key, field in AMOUNTS.items():
             found[key] = self._amount(getattr(needs, field), key, where)
@@ -137,7 +137,7 @@ class NeedsWriter:
     def _amount(self, amount: int, key: str, where: str) -> int:
         most = MOST_COUNT if key != "cpu_hz" else HERTZ - 1
         if amount > most:
-            self._losses.add(Kind.APPROXIMATED, where, f"{key}: {most} is the most that can be said")
+            self._losses.add(Kind.APPROXIMATED, where, f"{key}: {most} is the most that can be written")
         return min(amount, most)
 
     def _software(self, needs: NodeNeeds, lists: Iterable[str], where: str) -> str:
@@ -147,5 +147,5 @@ class NeedsWriter:
                 return text
         software = software_of(needs)
         if software is None:
-            self._losses.add(Kind.NOT_SUPPORTED, where, "needs.features: they are no list of packages")
+            self._losses.add(Kind.NOT_SUPPORTED, where, "needs.features: they are not a list of packages")
         return software or ""

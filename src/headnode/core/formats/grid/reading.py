@@ -78,12 +78,12 @@ def _description(page: Page, findings: Findings) -> Page:
     """Return the page where the description begins: a service writes its own words around it."""
     found = page.value
     if not isinstance(found, dict):
-        page.refuse((), "not-a-job", "the text is no object of JSON", 'write {"version": 2, "tasks": [...]}')
+        page.refuse((), "not-a-job", "the text is not a JSON object", 'write {"version": 2, "tasks": [...]}')
     inner = found.get("definition")
     if isinstance(inner, dict) and ("tasks" in inner or "executable" in inner):
         strange = next((key for key in found if key not in RESOURCE_KEYS), None)
         if strange is None:
-            what = "what a service says around a description: only the description is read"
+            what = "only the description is read, not what a service writes around it"
             findings.add(page, Kind.NOTE, "document", what, ())
             return page.inside("definition")
     if "tasks" not in found and "executable" not in found:
@@ -148,7 +148,9 @@ class _Reader:
         if not together or len(groups) > 1:
             extensions["groups"] = as_extension(groups)
         if together:
-            source.tell(Kind.TRANSLATED, "groups", "all tasks belong together: the job is on a single node")
+            source.tell(
+                Kind.TRANSLATED, "groups", "all tasks are in one group: the job runs on a single node"
+            )
             return {"single_node": True}
         what = "a cluster is one resource: tasks of a group may be on different nodes of it"
         source.tell(Kind.APPROXIMATED, "groups", what)
@@ -161,7 +163,7 @@ class _Reader:
         if "definition" in item.found:
             path = (*item.path, "definition")
             return self._source(path, item.whose, item.found["definition"])
-        what = "the task has no definition: it cannot run before it is given one"
+        what = "the task has no definition: it cannot run without one"
         self._findings.add(self._page, Kind.NOTE, item.whose, what, item.path)
         return None
 
@@ -174,7 +176,7 @@ class _Reader:
             )
         page = read_page(self._options.files[name], name)
         if not isinstance(page.value, dict):
-            page.refuse((), "not-a-job", "the text is no object of JSON", "write a task definition")
+            page.refuse((), "not-a-job", "the text is not a JSON object", "write a task definition")
         checker = Checker(page, self._findings, lenient=self._options.lenient)
         found = checker.task(page.value, item.whose, ())
         found = Substitution(page, self._findings, self._options.variables).task(found, item.whose)

@@ -70,7 +70,7 @@ class Substitution:
             inside = (*path, name)
             new = name if row.key == "environment" else self._text(name, whose, inside)
             if new in replaced:
-                what = f"{whose}: {name!r} becomes {new!r}, which is there already"
+                what = f"{whose}: {name!r} becomes {new!r}, which already exists"
                 self._page.refuse(inside, "given-twice", what, "give the names other values")
             replaced[new] = self._value(value, row, whose, inside)
         return replaced

@@ -66,7 +66,7 @@ class TaskReader:
         for name in names:
             own = name.upper()
             if own in before:
-                what = f"environment: {name!r} is {own!r}, which is there already"
+                what = f"environment: {name!r} is {own!r}, which already exists"
                 source.refuse("environment", "given-twice", what, "write it once, in upper case")
             before.add(own)
 
@@ -74,7 +74,7 @@ class TaskReader:
         what = "names are in upper case" if upper else "it is the environment of the task"
         source.tell(Kind.TRANSLATED if upper else Kind.KEPT, "environment", what)
         if not all(read.values()):
-            source.tell(Kind.APPROXIMATED, "environment", "a variable without a value is not set at all")
+            source.tell(Kind.APPROXIMATED, "environment", "a variable without a value is not set")
 
     def _streams(self, source: Source, base: Base, extensions: dict[str, str]) -> Fields:
         fields: Fields = {}
@@ -98,16 +98,16 @@ class TaskReader:
 
     def _tell_path(self, source: Source, key: str, path: str) -> None:
         if _EXPANDED.search(path):
-            source.tell(Kind.APPROXIMATED, key, "names of variables in the path become their values")
+            source.tell(Kind.APPROXIMATED, key, "variables in the path are replaced by their values")
         else:
-            source.tell(Kind.TRANSLATED, key, "a file:// URL is a path at the node")
+            source.tell(Kind.TRANSLATED, key, "a file:// URL is a path on the node")
 
     def _ignore(self, source: Source, key: str, reference: str) -> None:
         """Say that a path means nothing without a storage base; the Pilot service refused it."""
         if self._behaviour is Behaviour.PILOT:
             what = f"{key}: path {reference!r} is not below any {BASE}"
             source.refuse(key, "no-storage-base", what, f"write a URL, or add {BASE!r}")
-        what = f"a path is ignored where there is no {BASE}, as the description says"
+        what = f"a path without {BASE} is ignored, as the specification says"
         source.tell(Kind.NOT_SUPPORTED, key, what)
 
     def _files(self, source: Source, base: Base, extensions: dict[str, str]) -> None:
@@ -135,7 +135,7 @@ def check_base(source: Source, base: str) -> None:
     if BASE not in source.found:
         return
     if not is_url(base):
-        what = f"{BASE} {base[:80]!r} is no URL"
+        what = f"{BASE} {base[:80]!r} is not a URL"
         source.refuse(BASE, "storage-base", what, "write its scheme, for example gsiftp://host/directory/")
     if not base.endswith("/"):
         source.tell(Kind.NOTE, BASE, "it has no slash at its end: its last part is replaced, not followed")
@@ -186,10 +186,10 @@ def _distribution(
         is_threads = source.found.get("jobtype") == "openmp" and count > 1
         return Distribution(nodes=1) if is_threads else None
     if per_node:
-        source.tell(Kind.TRANSLATED, "ppn", "so many processes are on each node")
+        source.tell(Kind.TRANSLATED, "ppn", "this is the number of processes on each node")
         fits = nodes * per_node == count
         kind = Kind.KEPT if fits else Kind.APPROXIMATED
-        _keep(source, ("nodes",), kind, "how many there are follows from count and ppn", extensions)
+        _keep(source, ("nodes",), kind, "the number of nodes follows from count and ppn", extensions)
         return Distribution(per_node=per_node)
     if not nodes:
         return None
@@ -197,7 +197,7 @@ def _distribution(
         what = f"it is kept: {count} processes are on fewer nodes"
         _keep(source, ("nodes",), Kind.APPROXIMATED, what, extensions)
         return None
-    source.tell(Kind.TRANSLATED, "nodes", "the processes are evenly on so many nodes")
+    source.tell(Kind.TRANSLATED, "nodes", "the processes are spread evenly over this number of nodes")
     return Distribution(nodes=nodes)
 
 
@@ -210,12 +210,12 @@ def _keep(source: Source, keys: Iterable[str], kind: Kind, what: str, extensions
 
 def _tell_kind(source: Source, kind: str, count: int) -> None:
     if kind == "hybrid":
-        what = "every processor has a process of its own: threads are not counted"
+        what = "every processor runs one process: threads are not counted"
         source.tell(Kind.APPROXIMATED, "jobtype", what)
     elif kind == "mpi" and count == 1:
-        source.tell(Kind.NOTE, "jobtype", "without a count above 1 the task is no MPI program")
+        source.tell(Kind.NOTE, "jobtype", "without a count above 1 the task is not an MPI program")
     else:
-        source.tell(Kind.KEPT, "jobtype", "it says what count means")
+        source.tell(Kind.KEPT, "jobtype", "it defines the meaning of count")
 
 
 def _exit_codes(found: Mapping[str, Any]) -> Fields:

@@ -61,12 +61,12 @@ class DefinitionWriter:
 
     def _tell_unsaid(self, task: TaskSpec, where: str) -> None:
         for field in lost_fields(task, _DEFAULTS, _SAID):
-            self._tell(Kind.NOT_SUPPORTED, where, f"{field}: a grid task has no such thing")
+            self._tell(Kind.NOT_SUPPORTED, where, f"{field}: a grid task has no such property")
 
     def _program(self, task: TaskSpec, kept: Found, where: str) -> Found:
         words, parallel, lost = split(task.command, task.minimum)
         if words[0] == SHELL and words[1:] == ["-c", task.command]:
-            what = f"command: it is handed to {SHELL}, because an executable is a path there"
+            what = f"command: it is run with {SHELL}, because an executable must be a path"
             self._tell(Kind.TRANSLATED, where, what)
         if lost:
             self._tell(Kind.APPROXIMATED, where, f"command: {lost}")
@@ -91,13 +91,13 @@ class DefinitionWriter:
             return {"ppn": layout.per_node}
         if layout == Distribution(nodes=layout.nodes) and layout.nodes <= task.minimum:
             return {"ppn": None, "nodes": layout.nodes}
-        what = "distribution: only so many on each node, or evenly over so many nodes, can be said"
+        what = "distribution: only per node, or evenly over a number of nodes, can be written"
         self._tell(Kind.NOT_SUPPORTED, where, what)
         return {"ppn": None, "nodes": None}
 
     def _tell_size(self, task: TaskSpec, counted: bool, where: str) -> None:
         if task.minimum > 1 and not counted:
-            what = "minimum: a count above 1 is an MPI program there: this program is given one processor"
+            what = "minimum: a count above 1 means an MPI program: this program gets one processor"
             self._tell(Kind.APPROXIMATED, where, what)
             return
         if task.maximum != task.minimum:
@@ -119,7 +119,7 @@ class DefinitionWriter:
                 self._tell(Kind.APPROXIMATED, where, f"environment: {name!r} becomes {upper!r}")
             if not value:
                 self._tell(
-                    Kind.APPROXIMATED, where, f"environment: {name!r} is set to nothing, not taken away"
+                    Kind.APPROXIMATED, where, f"environment: {name!r} is set to an empty value, not removed"
                 )
         return {_as_spelled(name, spelled): value for name, value in environment.items()}
 
@@ -147,7 +147,7 @@ class DefinitionWriter:
         if most is not None:
             return most
         most = _contiguous(codes)
-        what = f"valid_exit_codes: only those from 0 to {most} can be said"
+        what = f"valid_exit_codes: only those from 0 to {most} can be written"
         self._tell(Kind.APPROXIMATED, where, what)
         return most
 

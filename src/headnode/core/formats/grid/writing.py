@@ -32,9 +32,9 @@ _SAID = {
 }
 _DEFAULTS = JobSpec()
 _IN_TASKS = {
-    "environment": "it is said of each task",
-    "valid_exit_codes": "they are said of each task",
-    "group_edges": "tasks wait for tasks (children)",
+    "environment": "it is written for each task",
+    "valid_exit_codes": "they are written for each task",
+    "group_edges": "dependencies are between tasks (children)",
     "fail_dependent_tasks": "a task whose parent failed never runs",
 }
 """Fields of a job that the tasks of a grid job say, and how."""
@@ -55,7 +55,7 @@ def write_job(spec: JobSpec, dialect: str = JOB) -> tuple[bytes, Report]:
     try:
         text = msgspec.json.format(msgspec.json.encode(found), indent=2)
     except UnicodeEncodeError as wrong:
-        what = "a text of the job is not Unicode: it holds half of a surrogate pair"
+        what = "a text of the job is not Unicode: it contains half of a surrogate pair"
         raise BadRequest(code="not-unicode", what=what, fix="correct the job's texts") from wrong
     return text + b"\n", writer.losses.report()
 
@@ -107,7 +107,9 @@ class _Writer:
         found |= {"meta": self._meta(task, found.get("meta", {}))}
         if not task.command:
             raise BadRequest(
-                code="no-command", what="the task has no command", fix="say what it runs, or write a grid job"
+                code="no-command",
+                what="the task has no command",
+                fix="write a command line, or write a grid job",
             )
         self._tell_extensions("task", task.extensions, used)
         self._tell_extensions("job", self._spec.extensions, self._used)
@@ -117,9 +119,9 @@ class _Writer:
         """Return the own words of the job and of the task, which are one object there."""
         words = {**self._spec.properties, **task.properties}
         if self._spec.properties:
-            self.losses.add(Kind.TRANSLATED, "job", "properties: they are written as those of the task")
+            self.losses.add(Kind.TRANSLATED, "job", "properties: they are written as properties of the task")
         if len(words) < len(self._spec.properties) + len(task.properties):
-            what = "properties: a word of the job that the task has too is left out"
+            what = "properties: a property of the job that the task also has is left out"
             self.losses.add(Kind.NOT_SUPPORTED, "job", what)
         return {**words, **kept}
 
@@ -132,7 +134,7 @@ class _Writer:
 
     def _tell_unsaid(self) -> None:
         for field in lost_fields(self._spec, _DEFAULTS, _SAID):
-            self.losses.add(Kind.NOT_SUPPORTED, "job", f"{field}: a grid job has no such thing")
+            self.losses.add(Kind.NOT_SUPPORTED, "job", f"{field}: a grid job has no such property")
         for field, how in _IN_TASKS.items():
             if getattr(self._spec, field) != getattr(_DEFAULTS, field):
                 self.losses.add(Kind.TRANSLATED, "job", f"{field}: {how}")

@@ -57,7 +57,7 @@ class _Reader:
             return []
         about = BY_HPC_NAME.get(named.lower())
         if about is None or about.words is None:
-            self._tell(element, named, "has no rules here: jobs may say what they want of it")
+            self._tell(element, named, "has no rules in Headnode: jobs may set any value")
             return []
         given = {word: found[word].strip() for word in _ITEM if found.get(word, "").strip()}
         return [self._rule(element, about, given)] if given else []
@@ -90,15 +90,13 @@ class _Reader:
     def _required(self, element: etree._Element, about: Property, text: str | None) -> Any:
         found = self._said(element, about, text)
         if found is not None and not isinstance(getattr(found, about.field), tuple):
-            self._tell(
-                element, f"{about.hpc[0]} RequiredValues", "is for properties that hold several values"
-            )
+            self._tell(element, f"{about.hpc[0]} RequiredValues", "is for properties with several values")
             return None
         return found
 
     def _read(self, element: etree._Element, about: Property, text: str) -> Any:
         if about.words is None:
-            raise self._wrong(element, f"{about.key} has no words here", "take the item out")
+            raise self._wrong(element, f"{about.key} has no named values", "remove the item")
         try:
             return about.words.read(text.strip())
         except BadRequest as wrong:

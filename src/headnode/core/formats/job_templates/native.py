@@ -31,7 +31,9 @@ def read_template(data: bytes | str) -> JobTemplate:
     """
     text = read_text(data)
     if not isinstance(text.value, dict):
-        raise BadRequest(code="template", what="the file is no table", fix='write name = "…" and its rules')
+        raise BadRequest(
+            code="template", what="the file is not a table", fix='write name = "…" and its rules'
+        )
     return _Reader(text).template(text.value)
 
 
@@ -80,7 +82,7 @@ class _Reader:
         if word not in found:
             return None
         if not about.is_number:
-            what = f"{about.key} has no {word} value: it is no number"
+            what = f"{about.key} has no {word} value: it is not a number"
             raise self._wrong((about.key, word), what, "use allowed, or required")
         return float(self._read(about.value, found[word], (about.key, word)))
 
@@ -92,7 +94,7 @@ class _Reader:
     def _required(self, about: Property, found: Mapping[str, Any]) -> Any:
         asked = self._said(about, found, "required")
         if asked is not None and not isinstance(getattr(asked, about.field), tuple):
-            what = f"{about.key} holds one value: nothing can be among them"
+            what = f"{about.key} has a single value: required is not possible"
             raise self._wrong((about.key, "required"), what, "use allowed, or read_only with a default")
         return asked
 

@@ -18,12 +18,12 @@ _UNITS = {unit.value: unit for unit in UnitType}
 
 def _unit_named(value: object) -> UnitType:
     if value not in _UNITS:
-        refuse("value", f"{shown(value)} is nothing that is counted", f"write {', '.join(_UNITS)}")
+        refuse("value", f"{shown(value)} is not a unit", f"write {', '.join(_UNITS)}")
     return _UNITS[str(value)]
 
 
 _UNIT = Value(
-    f"what is counted: {', '.join(_UNITS)}",
+    f"units: {', '.join(_UNITS)}",
     _unit_named,
     lambda unit: unit.value,
     {"enum": list(_UNITS)},

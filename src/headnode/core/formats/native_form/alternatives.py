@@ -62,7 +62,7 @@ def _read(
     if of_task:
         tasks = (_task(of_task, reader, whose, path),)
         if None in (tasks[0].minimum, tasks[0].maximum) and of_task.keys() & SIZES.keys():
-            what = f"{whose} leaves the size of a task open"
+            what = f"{whose} gives no size for a task"
             reader.refuse(path, "size", what, 'write numbers, for example 4 or "2-8"')
     unit = reader.unit if reader.unit is not spec.unit else None
     return Alternative(**fields, unit=unit, tasks=tasks)

@@ -56,9 +56,9 @@ def _parent(name: str, by_name: Mapping[str, list[int]], reader: KeyReader, chil
             if meant
             else "write the name of a job of the file, a number, or named_parents"
         )
-        reader.refuse(path, "unknown-job", f"{whose}, which is no job of the file", fix)
+        reader.refuse(path, "unknown-job", f"{whose}, which is not a job of the file", fix)
     if len(numbers) > 1:
-        what = f"{whose}, as {len(numbers)} jobs of the file are called"
+        what = f"{whose}, but {len(numbers)} jobs of the file have that name"
         reader.refuse(path, "name-twice", what, "give each a name of its own")
     return numbers[0]
 
@@ -71,7 +71,7 @@ def _check_circle(jobs: Sequence[JobSpec], links: Sequence[Link], reader: KeyRea
     if circle:
         names = " -> ".join(jobs[number].name for number in circle[:_SHOWN])
         what = f"the jobs wait for each other in a circle: {names}"
-        reader.refuse((JOBS_TABLE, circle[0]), "dependency-circle", what, "take one of the names out")
+        reader.refuse((JOBS_TABLE, circle[0]), "dependency-circle", what, "remove one of the names")
 
 
 def named(jobs: Sequence[JobSpec], links: Sequence[Link]) -> tuple[list[JobSpec], list[Waits]]:

@@ -33,7 +33,7 @@ def parse_distribution(value: Any) -> Distribution:
         return Distribution(round_robin=True)
     fix = 'write {per_node = 2}, {nodes = 3}, {geometry = [[1, 2], [3]]} or "round-robin"'
     if not isinstance(value, dict):
-        refuse("distribution", f"{shown(value)} is no way to lay processes on nodes", fix)
+        refuse("distribution", f"{shown(value)} is not a distribution of processes over nodes", fix)
     for key in value:
         if key not in _LAYOUT:
             meant = nearest(key, _LAYOUT)
@@ -139,14 +139,14 @@ DISTRIBUTION = Value(
             {
                 "type": "object",
                 "properties": {
-                    "per_node": {"description": "so many on each node", **_NUMBER, "minimum": 1},
-                    "nodes": {"description": "evenly over so many nodes", **_NUMBER, "minimum": 1},
+                    "per_node": {"description": "number on each node", **_NUMBER, "minimum": 1},
+                    "nodes": {"description": "evenly over this number of nodes", **_NUMBER, "minimum": 1},
                     "round_robin": {
                         "description": "one on each node before the second on any",
                         "type": "boolean",
                     },
                     "geometry": {
-                        "description": "numbers of processes, from 1, that share a node",
+                        "description": "for each node, the numbers of its processes, from 1",
                         "type": "array",
                         "items": {"type": "array", "items": {"type": "integer"}},
                     },

@@ -65,7 +65,7 @@ def read_job(data: bytes | str) -> tuple[JobSpec, Report]:
     """
     found, report = read_jobs(data)
     if len(found.jobs) != 1:
-        what = f"the file holds {len(found.jobs)} jobs, and one is wanted"
+        what = f"the file holds {len(found.jobs)} jobs, but only one is possible here"
         raise BadRequest(code="several-jobs", what=what, fix="write each into a file of its own")
     return found.jobs[0], report
 
@@ -75,8 +75,8 @@ def _several(text: Found, found: Mapping[str, Any]) -> NativeJobs:
     reader = KeyReader(text)
     strange = next((key for key in found if key not in (JOBS_TABLE, GROUP)), None)
     if strange is not None:
-        fix = f"write it below [[{JOBS_TABLE}]]; above them stands {GROUP} only"
-        what = f"{strange[:60]!r} stands above the jobs"
+        fix = f"write it below [[{JOBS_TABLE}]]; above them only {GROUP} is possible"
+        what = f"{strange[:60]!r} is above the jobs"
         reader.refuse((strange,), "misplaced-key", what, fix)
     tables = found[JOBS_TABLE]
     if not isinstance(tables, list) or not tables:
@@ -148,5 +148,5 @@ class _Reader:
         for bound in ("minimum", "maximum"):
             if fields.get(bound, 1) is None:
                 key = next(key for key in SIZES if key in found)
-                what = f"{whose}: {key} leaves the size of a task open"
+                what = f"{whose}: {key} gives no size for a task"
                 self._reader.refuse((*path, key), "size", what, 'write numbers, for example 4 or "2-8"')

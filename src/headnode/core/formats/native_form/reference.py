@@ -25,7 +25,7 @@ def reference_tables() -> str:
 
 def _section(title: str, rows: Mapping[str, Row]) -> Iterator[str]:
     yield f"### {title}\n"
-    yield "| key | what it says | value | example |"
+    yield "| key | meaning | value | example |"
     yield "|---|---|---|---|"
     for row in rows.values():
         example = "" if row.example is None else f"`{row.key} = {toml_value(row.example)}`"

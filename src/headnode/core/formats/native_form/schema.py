@@ -54,7 +54,7 @@ def _job() -> dict[str, Any]:
     single = {key: _key(TASK_ROWS[key]) for key in TASK_ONLY}
     tables = {
         TASKS: _list("a table for each task", "task"),
-        ALTERNATIVES: _list("what the job would do with instead, best first", "alternative"),
+        ALTERNATIVES: _list("alternative requests, best first", "alternative"),
     }
     return {
         **_object(JOB_ROWS),

@@ -24,7 +24,7 @@ _DEEP_KEY = re.compile(
     r"""(?:^|[{,\[])[ \t]*+(?:(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){64}""", re.MULTILINE
 )
 _FIX = (
-    "correct it there: text stands in double quotes, a list in [brackets], and each key in a line of its own"
+    "correct it there: write text in double quotes, a list in [brackets], and each key in a line of its own"
 )
 
 
@@ -73,7 +73,7 @@ def _read_toml(text: str) -> TomlText:
         raise BadRequest(
             code="too-large",
             what=f"the text has {len(text)} characters, more than the {MOST_CHARACTERS} of a TOML file",
-            fix="say repetitions as a sweep, or write it as JSON",
+            fix="write repetitions as a sweep, or write it as JSON",
         )
     things = {
         "keys": (text.count("="), _EACH_KEY),
@@ -87,24 +87,24 @@ def _read_toml(text: str) -> TomlText:
         found.refuse(number.start() + 1, "not-toml", "not TOML: a number of thousands of digits", _FIX)
     deep = _DEEP_KEY.search(text)
     if deep:
-        found.refuse(deep.start(), "too-deep", "a key of more than 64 parts", "no job needs so many")
+        found.refuse(deep.start(), "too-deep", "a key of more than 64 parts", "use fewer")
     try:
         value = msgspec.toml.decode(text)
     except RecursionError:
-        found.refuse(0, "too-deep", "too many brackets inside each other", "no job needs so many")
+        found.refuse(0, "too-deep", "too many brackets inside each other", "use fewer")
     except (msgspec.DecodeError, ValueError) as wrong:
         _refuse_syntax(found, str(wrong))
     if _is_deep(value):
-        found.refuse(0, "too-deep", "too many brackets inside each other", "no job needs so many")
+        found.refuse(0, "too-deep", "too many brackets inside each other", "use fewer")
     return TomlText(text, value)
 
 
 def _refuse_syntax(found: Text, said: str) -> NoReturn:
     parts = _SAID.fullmatch(said)
-    what = parts[1] if parts else "a value that cannot be kept"
+    what = parts[1] if parts else "a value that is out of range"
     sentence, fix = f"not TOML: {what[:1].lower()}{what[1:].partition(';')[0]}", _FIX
     if what == "Cannot overwrite a value":
-        sentence, fix = "a key is here for the second time", "write it once"
+        sentence, fix = "a key is given twice", "write it once"
     if parts and parts[2]:
         place = Place(int(parts[2]), max(int(parts[3]) - 1, 0))
     elif parts:

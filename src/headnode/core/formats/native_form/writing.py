@@ -57,7 +57,7 @@ def _lost(spec: JobSpec) -> Report:
         for number, task in enumerate(spec.tasks, 1)
     ]
     return tuple(
-        Item(Kind.NOT_SUPPORTED, where, f"{field}: no key says it")
+        Item(Kind.NOT_SUPPORTED, where, f"{field}: there is no key for it")
         for where, one, defaults, written in wheres
         for field in lost_fields(one, defaults, written)
     )
@@ -84,7 +84,7 @@ def write_jobs(jobs: Sequence[JobSpec], links: Sequence[Link] = (), form: str = 
         Item(
             Kind.APPROXIMATED,
             f"job {number}",
-            f"name: it is called {new.name!r}, by which others wait for it",
+            f"name: it is written as {new.name!r}, the name that other jobs wait for",
         )
         for number, (old, new) in enumerate(zip(jobs, own, strict=True), 1)
         if old.name != new.name
@@ -102,7 +102,7 @@ def _written(document: Mapping[str, Any], form: str) -> bytes:
             return toml(document).encode()
         return msgspec.json.format(msgspec.json.encode(_plain(document)), indent=2) + b"\n"
     except UnicodeEncodeError as wrong:
-        what = "a text of the job is not Unicode: it holds half of a surrogate pair"
+        what = "a text of the job is not Unicode: it contains half of a surrogate pair"
         raise BadRequest(code="not-unicode", what=what, fix="correct the job's texts") from wrong
 
 

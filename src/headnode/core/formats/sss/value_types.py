@@ -107,7 +107,9 @@ def parse_moment(text: str) -> Instant:
     elif _ISO.match(text):
         moment = float(math.floor(parse_date_time(text)))
     if not 0 <= moment <= MOST_SECONDS:
-        fix = "write the seconds since 1970 in UTC, or 2030-01-31T18:00:00Z; at most 2106-02-07 can be said"
+        fix = (
+            "write the seconds since 1970 in UTC, or 2030-01-31T18:00:00Z; at most 2106-02-07 can be written"
+        )
         _refuse("date-time", text, "a DateTime", fix)
     return Instant(moment)
 

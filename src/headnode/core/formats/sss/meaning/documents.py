@@ -103,7 +103,7 @@ def _tell_alternatives(spec: JobSpec, job: Job, findings: Findings) -> None:
     elif all(_same_sizes(chosen(spec, option), chosen(back, option)) for option in range(number + 1)):
         findings.add(Kind.TRANSLATED, "job", "alternatives: the sizes that were calculated are said in them")
     else:
-        findings.add(Kind.APPROXIMATED, "job", "alternatives: not all that differs in them can be said")
+        findings.add(Kind.APPROXIMATED, "job", "alternatives: not all that differs in them can be written")
 
 
 def _same_sizes(one: JobSpec, back: JobSpec) -> bool:
@@ -236,7 +236,7 @@ class _Writer:
             return
         second = whole(at)
         if not 0 <= second <= MOST_SECONDS:
-            what = f"{field}: it is not between 1970 and 2106-02-07, which is all that can be said"
+            what = f"{field}: it is not between 1970 and 2106-02-07, which is all that can be written"
             self.findings.add(Kind.APPROXIMATED, "job", what)
         elif float(second) != float(at):
             self.findings.add(Kind.APPROXIMATED, "job", f"{field}: it is said in whole seconds")
