@@ -337,11 +337,11 @@ def test_a_full_disk_under_the_journal_loses_no_exit_code_and_starts_nothing(sce
         fill(filler)
         refused = run_until(scene, "not-started")
         assert "no space left on device" in refused.message
-        assert "make room" in refused.message
+        assert "free some space" in refused.message
         (scene.work / "go").touch()
         ended = scene.head.result(1)
         assert (ended.kind, ended.exit_code) == ("exited", 9)
-        assert "cannot write down" in ended.message
+        assert "cannot record" in ended.message
         filler.unlink()
         run_until(scene, "exited")
         scene.head.acknowledges = False

@@ -119,7 +119,7 @@ def test_a_head_on_a_full_disk_keeps_its_nodes_shows_its_jobs_and_goes_on_when_t
                 assert head.ask("job", job=job)["job"]["state"] == "Running"
                 assert head.ask("nodes")["nodes"][0]["state"] == "Ready"
                 time.sleep(0.05)
-            with pytest.raises(HeadnodeError, match="no room left"):
+            with pytest.raises(HeadnodeError, match="no space is left"):
                 head.submit("true")
             ballast.unlink()
             assert head.wait(job)["state"] == "Finished"

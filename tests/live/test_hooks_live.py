@@ -72,7 +72,7 @@ def test_a_program_is_set_only_if_it_can_be_run_and_nobody_else_can_change_it(
     (filters / "OnTaskStart.sh").symlink_to(open_to_all)
     wrong = {
         "does not exist": str(tmp_path / "none"),
-        "may be changed by everybody": f"{open_to_all} /scratch",
+        "can be changed by everybody": f"{open_to_all} /scratch",
     }
     for why, program in wrong.items():
         for name in ("SubmissionFilterProgram", "ActivationFilterProgram", "LicenceProgram"):
@@ -81,10 +81,10 @@ def test_a_program_is_set_only_if_it_can_be_run_and_nobody_else_can_change_it(
         for name in ("PrologProgram", "EpilogProgram", "HealthCheckProgram"):
             with pytest.raises(HeadnodeError, match=f"{name} cannot be set: on {first}, {second}: .*{why}"):
                 head.ask("set_params", values={name: program})
-    with pytest.raises(HeadnodeError, match=r"NodeFilterDirectory cannot be set: .*may be changed by"):
+    with pytest.raises(HeadnodeError, match=r"NodeFilterDirectory cannot be set: .*can be changed by"):
         head.ask("set_params", values={"NodeFilterDirectory": str(filters)})
     template = f'name = "Filtered"\nsubmission_filters = "{open_to_all}"\n'
-    with pytest.raises(HeadnodeError, match="may be changed by everybody"):
+    with pytest.raises(HeadnodeError, match="can be changed by everybody"):
         head.ask("set_template", text=template)
     (tmp_path / "password").write_text("user:secret")
     (tmp_path / "password").chmod(0o644)

@@ -324,7 +324,7 @@ def test_no_task_runs_unseen_because_a_filter_became_one_that_others_could_have_
     site.scene.start()
     site.head.run(1, (1, 1))
     result = site.head.result(1)
-    assert (result.kind, "may be changed by " in result.message) == ("not-started", True)
+    assert (result.kind, "can be changed by " in result.message) == ("not-started", True)
     site.close()
     assert not (site.scene.work / "ran").exists()
 

@@ -230,7 +230,7 @@ def test_where_more_processors_are_declared_than_there_are_nothing_is_bound(fold
         assert scene.head.hellos[0].facts.machine_processors == ()
         assert run(scene, python(scene, "show.py", AFFINITY), 63, bound=True).exit_code == 0
         assert told(scene) == [*(str(number) for number in sorted(os.sched_getaffinity(0))), "|", "63"]
-        assert scene.log().count("no task is bound") == 1
+        assert scene.log().count("tasks are not bound") == 1
 
 
 @several

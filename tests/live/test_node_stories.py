@@ -52,7 +52,7 @@ def test_what_becomes_of_a_node_is_told_in_its_history_on_its_page_and_in_its_lo
         cluster.start_head()
         cluster.until(lambda: "its certificate is not trusted" in red.log.read_text(), "the lie is told")
         told = red.log.read_text()
-        assert told.count("the agent before this one was killed") == 1
+        assert told.count("the previous agent was killed") == 1
         assert "found 1 jobs with 1 tasks" in told
         assert told.count("connected to the head of cluster") == 3
         assert told.count("nothing listens there") <= 2  # once each time, though it dials again and again

@@ -62,10 +62,10 @@ features = ["gpu"]
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("", "'' describes no nodes; write 100x16"),
-        ("128", "'128' describes no nodes; write 100x16"),
-        ("4x4,8y8", "'8y8' describes no nodes"),
-        ("4x4:64GB", "'4x4:64GB' describes no nodes"),
+        ("", "'' is not a description of nodes; write 100x16"),
+        ("128", "'128' is not a description of nodes; write 100x16"),
+        ("4x4,8y8", "'8y8' is not a description of nodes"),
+        ("4x4:64GB", "'4x4:64GB' is not a description of nodes"),
         ("0x4", "'0x4' describes 0 nodes; write a count from 1"),
         ("100001x4", "describes 100001 nodes; write a count from 1 to 100000"),
         ("4x0", "'4x0' describes nodes of 0 processors"),

@@ -73,9 +73,9 @@ def test_a_policy_of_another_package_is_found_under_its_name(
         ("exits", "broken_exits:plan", "import sys\nsys.exit('never')", "does not load: SystemExit: never"),
         ("empty", "broken_empty:plan", "plan = None", "is not a function of one view"),
         ("greedy", "broken_greedy:plan", "def plan(view, more): ...", "is not a function of one view"),
-        ("easy", "broken_easy:plan", "def plan(view): ...", "one of Headnode's; rename it"),
-        ("EASY", "broken_upper:plan", "def plan(view): ...", "one of Headnode's; rename it"),
-        ("a,b", "broken_comma:plan", "def plan(view): ...", "make a name"),
+        ("easy", "broken_easy:plan", "def plan(view): ...", "a policy of Headnode; rename it"),
+        ("EASY", "broken_upper:plan", "def plan(view): ...", "a policy of Headnode; rename it"),
+        ("a,b", "broken_comma:plan", "def plan(view): ...", "in a name"),
     ],
 )
 def test_what_cannot_be_used_is_named_with_what_to_do(
@@ -223,7 +223,7 @@ def promises_a_ghost(view: View) -> Plan:
         (gives_no_reason, "reasons are Reason(Why, text)"),
         (gives_words_for_reasons, "reasons are Reason(Why, text)"),
         (promises_the_past, "at 999.0, and now is 1000.0"),
-        (promises_a_ghost, "nobody waits for that"),
+        (promises_a_ghost, "no job waits for it"),
         (promises_an_option_there_is_not, "which has no such"),
         (takes_an_option_there_is_not, "which waits for nothing more"),
         (takes_an_option_by_name, "which is not a number"),

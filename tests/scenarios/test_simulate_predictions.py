@@ -99,8 +99,8 @@ def test_a_log_of_one_job_has_nothing_to_score(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("--engine",), "not through the engine"),
-        (("--nodes", "2x1"), "not through the engine"),
+        (("--engine",), "not for the engine"),
+        (("--nodes", "2x1"), "not for the engine"),
         (("--policy", "best"), "there is no policy 'best'"),
         (("--starts", "starts.csv"), "no --starts"),
         (("--html", "report.html"), "no --html"),
