@@ -157,7 +157,7 @@ def test_a_log_garbled_before_the_last_batch_is_refused_and_left_as_it_is(path: 
             assert "in the middle" in refused(copy, "journal-damaged")
             assert log.read_bytes() == garbled
     log.write_bytes(b"\0" * 16 + whole[16:])
-    assert "the head of" in refused(copy, "journal-damaged")
+    assert "the header of" in refused(copy, "journal-damaged")
 
 
 def test_a_log_without_its_database_is_refused(path: Path, tmp_path: Path) -> None:

@@ -225,7 +225,7 @@ def promises_a_ghost(view: View) -> Plan:
         (promises_the_past, "at 999.0, and now is 1000.0"),
         (promises_a_ghost, "no job waits for it"),
         (promises_an_option_there_is_not, "which has no such"),
-        (takes_an_option_there_is_not, "which waits for nothing more"),
+        (takes_an_option_there_is_not, "the job waits for nothing"),
         (takes_an_option_by_name, "which is not a number"),
         (gives_parts_that_are_words, "each is pairs as an allocation is"),
         (gives_too_much, "'a' does not have that much free"),

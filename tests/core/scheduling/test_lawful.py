@@ -64,9 +64,9 @@ def test_everything_our_policies_give_is_lawful(policy: str) -> None:
     ("starts", "grows", "told"),
     [
         ([start(2, ("a", 1)), start(2, ("a", 1))], [], "twice"),
-        ([start(9, ("a", 1))], [], "waits for nothing more"),
-        ([start(1, ("a", 1))], [], "waits for nothing more"),
-        ([], [Grow(1, (("a", 1),))], "waits for nothing more"),
+        ([start(9, ("a", 1))], [], "waits for nothing"),
+        ([start(1, ("a", 1))], [], "waits for nothing"),
+        ([], [Grow(1, (("a", 1),))], "waits for nothing"),
         ([], [Grow(5, (("a", 2),))], "at most 1"),
         ([start(2, ("a", 1), ("A", 1))], [], "a node twice"),
         ([start(2, ("z", 1))], [], "not there"),

@@ -33,7 +33,7 @@ def unlawful(plan: Plan, view: View) -> str:
         given.append((start.job, start, None if asked is None else need_of(asked, terrain)))
     for number, each, need in given:
         if need is None:
-            return f"its plan gives something to job {number}, which waits for nothing more"
+            return f"its plan gives something to job {number} twice, or the job waits for nothing"
         parts = each.parts if isinstance(each, Start) else ()
         wrong = may_not_have(need, each.allocation, board, parts)
         if wrong:
